@@ -18,8 +18,8 @@ import numpy as np
 
 from lastro.stats.block_model import BlockModel
 from lastro.stats.ratios import ratio_of_means
-from lastro.stats.sampled import CampaignSpread, SampledMean
-from lastro.stats.variants import VariantChange, changes, confidence_at, is_confirmed, new_blocks
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean
+from lastro.stats.variants import VariantChange, confidence_at, is_confirmed, new_blocks, variant_changes
 
 NOISE, SHIFT, TRIAL_S, MARGIN = 0.03, 0.03, 30.0, 0.03
 FIXED, MOST = 10, 20  # blocks
@@ -49,13 +49,13 @@ def answer(values: Values, effect: float, first: int, last: int) -> tuple[bool, 
     for block in range(first, last + 1):
         looks.append(block)
         confidence = confidence_at(looks, last, 0.95)
-        found = changes(_model(values, 0, block), pairs, "lower", confidence)
+        found = variant_changes(_model(values, 0, block), pairs, "lower", confidence)
         verdicts = [each.verdict(MARGIN) for each in found]
         if raised := [pair for pair, each in zip(pairs, verdicts, strict=True) if each == "worse"]:
             ends = block + new_blocks(block)
             new = _model(values, block, ends)
             worse = any(is_confirmed(new, *pair, "lower") for pair in raised)
-            return worse, ends, _hold(changes(_model(values, 0, ends), pairs, "lower", confidence), effect)
+            return worse, ends, _hold(variant_changes(_model(values, 0, ends), pairs, "lower", confidence), effect)
         if set(verdicts) == {"no worse"}:
             break
     return False, block, _hold(found, effect)

@@ -22,8 +22,8 @@ from lastro.stats import decision
 from lastro.stats.campaign_effects import Campaigns
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import Choice, Limit, choose
-from lastro.stats.looks import is_made, look
-from lastro.stats.settled import FEWEST_BLOCKS, Settled
+from lastro.stats.look_state import FEWEST_BLOCKS, LookState
+from lastro.stats.looks import is_decision_made, take_look
 
 CANDIDATES, CONDITIONS, BLOCKS, NOISE = 4, 2, 5, 0.05
 CAMPAIGNS = (2, 3, 5)
@@ -99,11 +99,11 @@ def until_decided(n: int, shifts: tuple[float, float], worlds: int) -> tuple[flo
 
 def _ended(metrics: list[MetricTrials], blocks: list[int]) -> tuple[int, bool]:
     """Return after how many of these blocks a campaign was decided, or ended, and whether it accepted a candidate."""
-    settled = Settled()
+    settled = LookState()
     for n_blocks in range(FEWEST_BLOCKS, MOST_BLOCKS + 1):
         given = _within(metrics, set(blocks[:n_blocks])), [LIMIT], COST, FEW, 0.05
-        choice, settled = look(*given, n_blocks / MOST_BLOCKS, settled)
-        if is_made(choice, settled):
+        choice, settled = take_look(*given, n_blocks / MOST_BLOCKS, settled)
+        if is_decision_made(choice, settled):
             break
     return n_blocks, choice.recommended is not None
 

@@ -28,8 +28,8 @@ from scipy.special import stdtr
 from lastro.stats import decision
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import Choice, Limit, choose
-from lastro.stats.looks import is_made, look
-from lastro.stats.settled import FEWEST_BLOCKS, Settled
+from lastro.stats.look_state import FEWEST_BLOCKS, LookState
+from lastro.stats.looks import is_decision_made, take_look
 from lastro.stats.spending import nominal_level
 
 CANDIDATES, BLOCKS = 8, 12
@@ -83,11 +83,11 @@ def trials_of(values: np.ndarray, ran: Mapping[int, int]) -> list[MetricTrials]:
 
 def with_looks(values: np.ndarray, confidence: float, *, adaptive: bool) -> tuple[Choice, int]:
     """Return the choice of a campaign that looks after each block, and its number of trials."""
-    ran, found = dict.fromkeys(range(CANDIDATES), FEWEST_BLOCKS), Settled()
+    ran, found = dict.fromkeys(range(CANDIDATES), FEWEST_BLOCKS), LookState()
     for block in range(FEWEST_BLOCKS, BLOCKS + 1):
         given = trials_of(values, ran), [LEVEL], {1: 1.0}, (CANDIDATES, 1), 1 - confidence
-        choice, found = look(*given, block / BLOCKS, found)
-        if is_made(choice, found) or block == BLOCKS:
+        choice, found = take_look(*given, block / BLOCKS, found)
+        if is_decision_made(choice, found) or block == BLOCKS:
             break
         ran |= {at: block + 1 for at in ran if not (adaptive and at in found.gone)}
     return choice, sum(ran.values())

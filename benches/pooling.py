@@ -26,7 +26,7 @@ import numpy as np
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import log_ratio
 from lastro.stats.pooling import Estimator, MeasuredEffect, pool
-from lastro.stats.recovery import recovered
+from lastro.stats.recovery import estimate_recovery
 
 BLOCKS = 5
 MEAN = math.log(0.9)
@@ -85,7 +85,7 @@ def recoveries(
             for level in (np.ones(hosts), 1 - loss, 1 - loss + gain)
         )
         size = np.maximum(ideal, without)
-        found = recovered([*((ideal - without) / size)], [*((protected - without) / size)], 0.95)
+        found = estimate_recovery([*((ideal - without) / size)], [*((protected - without) / size)], 0.95)
         ends = found.fraction.interval
         held += ends is None or ends.holds(mean)
         unbounded += ends is None

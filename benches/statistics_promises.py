@@ -30,7 +30,7 @@ from lastro.analysis.interactions import interactions
 from lastro.analysis.metric_values import MetricValues
 from lastro.stats.adjust import holm
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import MeanComparison, combined, compare
+from lastro.stats.contrasts import MeanComparison, compare, sum_of_model_means
 from lastro.stats.scaling import bend_weights, slope_weights
 from lastro.study.fraction import Fraction
 
@@ -193,7 +193,9 @@ def of_chains(noise: str, dearer: float, blocks: int, repeats: int) -> tuple[flo
         assert model is not None
         for at, own in enumerate(costs):
             cells = range(len(LENGTHS) * at, len(LENGTHS) * (at + 1))
-            found = [combined(model, dict(zip(cells, each.tolist(), strict=True)), 0.95) for each in (slope, bend)]
+            found = [
+                sum_of_model_means(model, dict(zip(cells, each.tolist(), strict=True)), 0.95) for each in (slope, bend)
+            ]
             of_slope, of_bend = (each.interval for each in found)
             missed += of_slope is not None and not of_slope.holds(float(slope @ own))
             bent += of_bend is not None and not of_bend.holds(0.0)

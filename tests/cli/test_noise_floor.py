@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.noise_floor import kept_floors
+from lastro.analysis.noise_floor import stored_floors
 from lastro.app import campaigns, noise_floor
 from lastro.app.studies import load_study, load_testbed
 from lastro.cli import noise_floor as command
@@ -46,7 +46,7 @@ def test_it_runs_the_baseline_twice_a_block_and_keeps_the_floors_with_the_campai
     assert [row[3] for row in rows(aa)] == ["valid"] * 12 and {row[2] for row in rows(aa)} == {0}
     kept = kept_with(bench.directory)
     assert set(kept["metrics"]) == {"speed", "delay"} and (kept["blocks"], kept["pairs"]) == (6, 6)
-    floors = kept_floors(kept_with(bench.directory))
+    floors = stored_floors(kept_with(bench.directory))
     assert all(0.01 < floor.share < 0.3 and floor.blocks == 6 for floor in floors.values())
     assert kept_with(aa)["metrics"] == kept["metrics"], "and in the A/A campaign itself"
     assert f"kept with {bench.directory}" in done.out and "noise floor" in done.out
@@ -142,7 +142,7 @@ def test_a_study_file_has_a_campaign_of_its_own(bench: Bench) -> None:
     aa = bench.home / "aa"
     done = lastro("noise-floor", study, "-o", aa)
     assert done.code == 0 and "3 of 3 baseline treatments, 6 blocks, 18 trials" in done.err
-    assert f"kept in {aa}" in done.out and set(kept_floors(kept_with(aa))) == {"speed", "delay"}
+    assert f"kept in {aa}" in done.out and set(stored_floors(kept_with(aa))) == {"speed", "delay"}
     named = lastro("noise-floor", study, cwd=bench.home)
     assert named.code == 0 and list((bench.home / "campaigns").glob("synthetic-noise-floor-*"))
 
@@ -152,7 +152,7 @@ def test_the_floors_of_a_study_file_can_be_kept_with_a_campaign_of_it(bench: Ben
     assert lastro("noise-floor", bench.write(baseline=BASELINE, replicates=3), "-o", aa).code == 0
     bench.run(baseline=BASELINE, replicates=3)
     assert lastro("noise-floor", bench.directory, "-o", aa).err == ""
-    assert kept_floors(kept_with(bench.directory)).keys() == {"speed", "delay"}
+    assert stored_floors(kept_with(bench.directory)).keys() == {"speed", "delay"}
 
 
 def test_an_hour_is_enough_unless_everything_is_wanted(bench: Bench) -> None:
@@ -184,7 +184,7 @@ def test_trials_that_stay_invalid_leave_a_floor_that_says_so(bench: Bench) -> No
     study = bench.write({"fault": ["always-invalid", "none"]}, baseline={"fault": "always-invalid"}, replicates=3)
     done = lastro("noise-floor", study, "-o", bench.directory)
     assert done.code == 0 and "no floor: 0 complete pairs" in done.out
-    assert kept_floors(kept_with(bench.directory)) == {}
+    assert stored_floors(kept_with(bench.directory)) == {}
 
 
 @pytest.mark.parametrize(

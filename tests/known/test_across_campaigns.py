@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import APART, compare, linear, share
+from lastro.stats.contrasts import APART, compare, ratio_of_sums, sum_of_means
 from lastro.stats.intervals import describe
 
 LXC, XEN = 1.1, 0.9  # ratios to native
@@ -76,7 +76,7 @@ def test_without_a_common_treatment_there_is_no_number() -> None:
     lxc, xen = {"lxc": 1.0}, {"xen": 1.0}
     (found,) = compare(model, [(lxc, xen)], 0.95)
     gap = {"lxc": 1.0, "xen": -1.0}
-    others = linear(model, gap, 0.95), share(model, gap, lxc, 0.95)
+    others = sum_of_means(model, gap, 0.95), ratio_of_sums(model, gap, lxc, 0.95)
     for contrast in (found.ratio, found.difference, *others):
         assert (contrast.value, contrast.interval, contrast.p) == (None, None, None)
         assert contrast.absent_because == APART

@@ -16,7 +16,7 @@ from lastro.stats.autocorrelation import (
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 
 from ..support.products import combinations
 

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from lastro.stats.adjust import holm
-from lastro.stats.margins import Candidate, gate, ratio_test
+from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.ratios import ratio_of_means
-from lastro.stats.sampled import CampaignSpread, SampledMean, between
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean, spread_between
 
 CELLS = 9
 NOISE = 0.03
 
 
 def test_the_spread_is_the_variance_of_the_logarithms_over_treatments_that_all_have() -> None:
-    found = between([{0: 100.0, 1: 10.0}, {0: 110.0, 1: 10.0, 2: 7.0}, {0: 105.0, 1: 12.0}])
+    found = spread_between([{0: 100.0, 1: 10.0}, {0: 110.0, 1: 10.0, 2: 7.0}, {0: 105.0, 1: 12.0}])
     expected = np.mean([np.var(np.log(each), ddof=1) for each in ([100, 110, 105], [10, 10, 12])])
     assert found is not None and found == CampaignSpread(pytest.approx(expected), 2)
-    assert between([{0: 100.0}]) is None and between([{0: 100.0}, {1: 100.0}]) is None
+    assert spread_between([{0: 100.0}]) is None and spread_between([{0: 100.0}, {1: 100.0}]) is None
 
 
 def test_the_spread_joins_both_means_with_all_its_degrees_of_freedom_once() -> None:
@@ -36,7 +36,7 @@ def test_a_shifted_host_differs_at_the_stated_rate(blocks: int, campaigns: int, 
     for _ in range(n):
         shifts = rng.normal(0, 0.03, campaigns + 2)
         aa = np.exp(shifts[2:]) * (1 + NOISE * rng.standard_normal((2 * blocks, campaigns))).mean(axis=0)
-        spread = between([{0: float(mean)} for mean in aa])
+        spread = spread_between([{0: float(mean)} for mean in aa])
         values = np.exp(shifts[:2, None, None]) * (1 + NOISE * rng.standard_normal((2, CELLS, blocks)))
         a, b = ([SampledMean.of(cell, between=spread) for cell in each.tolist()] for each in values)
         p = [ratio_test(y, x, 1.0, "either").p for x, y in zip(a, b, strict=True)]
@@ -56,7 +56,9 @@ def test_a_shifted_host_differs_at_the_stated_rate(blocks: int, campaigns: int, 
 def test_a_gate_can_see_less_where_campaigns_differ() -> None:
     a, b = ([100.0, 101.0, 99.0, 100.5, 99.5], [100.2, 99.1, 100.9, 99.8, 100.4])
     blind, honest = (
-        gate([Candidate(SampledMean.of(b, between=spread), SampledMean.of(a, between=spread), "lower")], 0.05, 0.05)[0]
+        gate(
+            [GateCandidate(SampledMean.of(b, between=spread), SampledMean.of(a, between=spread), "lower")], 0.05, 0.05
+        )[0]
         for spread in (None, CampaignSpread(0.0009, 4))
     )
     assert 0.05 < blind.least_found < 0.08 < honest.least_found

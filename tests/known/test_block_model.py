@@ -13,7 +13,7 @@ from scipy import stats
 
 from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import compare_one, linear, share
+from lastro.stats.contrasts import compare_one, ratio_of_sums, sum_of_means
 from lastro.stats.intervals import Estimate
 
 from ..support.products import combinations
@@ -178,7 +178,7 @@ def test_what_never_varies_is_as_certain_as_the_blocks_allow(n: int, least: floa
 
 def recovered(cells: Cells) -> Estimate:
     """How much of what a disturbance costs a protection recovers: 0 is nothing, 1 is all of it."""
-    return share(fitted(cells), {"p": 1.0, "d": -1.0}, {"q": 1.0, "d": -1.0}, 0.95)
+    return ratio_of_sums(fitted(cells), {"p": 1.0, "d": -1.0}, {"q": 1.0, "d": -1.0}, 0.95)
 
 
 def test_a_protection_that_gives_back_half_recovers_half() -> None:
@@ -212,7 +212,7 @@ def test_intervals_of_differences_and_shares_cover(spread: tuple[float, ...], pa
             key: {b if paired else 10 * i + b: mean + shared[b] + rng.gauss(0, sd) for b in range(6)}
             for i, (key, mean, sd) in enumerate(zip("qdp", (20.0, 8.0, 12.0), spread, strict=True))
         }
-        gap = linear(fitted(cells), {"q": 0.5, "p": 0.5, "d": -1.0}, 0.95).interval
+        gap = sum_of_means(fitted(cells), {"q": 0.5, "p": 0.5, "d": -1.0}, 0.95).interval
         given_back = recovered(cells).interval
         held["difference"] += gap is not None and gap.holds(8.0)
         held["share"] += given_back is None or given_back.holds(1 / 3)

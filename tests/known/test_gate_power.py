@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from lastro.stats.gate_power import Precision
-from lastro.stats.margins import Candidate, gate, ratio_test
-from lastro.stats.sampled import SampledMean
+from lastro.stats.margins import GateCandidate, gate, ratio_test
+from lastro.stats.sampled_mean import SampledMean
 
 from ..support.products import combinations
 
@@ -65,7 +65,7 @@ def test_the_loss_that_a_gate_says_it_could_have_seen_is_as_likely_as_stated(n: 
     found = 0
     for before, after in zip(*(samples(rng, 100, spread, campaigns, n) for _ in range(2)), strict=True):
         (test,) = gate(
-            [Candidate(SampledMean.of(after.tolist()), SampledMean.of(before.tolist()), "lower")], MARGIN, 0.05
+            [GateCandidate(SampledMean.of(after.tolist()), SampledMean.of(before.tolist()), "lower")], MARGIN, 0.05
         )
         again, worse = samples(rng, 100, spread, n), samples(rng, 100 * (1 + test.least_found), spread, n)
         found += (

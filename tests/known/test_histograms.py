@@ -52,7 +52,7 @@ def test_what_was_encoded_is_decoded(values: list[int]) -> None:
 
 
 def test_nothing_is_a_histogram_too() -> None:
-    assert hdr.unpacked(hdr.packed(Histogram.of([], lost=3))).n_in_all == 3
+    assert hdr.unpacked(hdr.packed(Histogram.of([], lost=3))).n_events == 3
 
 
 @pytest.mark.parametrize("lost", [0, 40, 2**40])

@@ -11,16 +11,18 @@ from benches import decision_looks as bench
 from lastro.stats import decision
 from lastro.stats.cell_means import MeanDraws, MetricTrials, _fit_blocks
 from lastro.stats.decision import Choice, Limit
-from lastro.stats.looks import is_made, look
-from lastro.stats.settled import Dropped, Settled
+from lastro.stats.look_state import DroppedCandidate, LookState
+from lastro.stats.looks import is_decision_made, take_look
 
-NOTHING = Settled()
+NOTHING = LookState()
 
 
-def seen(values: dict[int, list[float]], fraction: float, before: Settled = NOTHING) -> tuple[Choice, Settled]:
+def seen(values: dict[int, list[float]], fraction: float, before: LookState = NOTHING) -> tuple[Choice, LookState]:
     """A look at values that must be 1 at least, and are the cost, too."""
     cells = {(at, 0): dict(enumerate(own)) for at, own in values.items()}
-    return look([MetricTrials(cells)], [Limit(0, 1.0, True)], {0: 1.0}, (max(values) + 1, 1), 0.05, fraction, before)
+    return take_look(
+        [MetricTrials(cells)], [Limit(0, 1.0, True)], {0: 1.0}, (max(values) + 1, 1), 0.05, fraction, before
+    )
 
 
 def test_each_reason_to_drop_a_candidate() -> None:
@@ -28,25 +30,29 @@ def test_each_reason_to_drop_a_candidate() -> None:
     choice, settled = seen({0: list(1.3 + noise), 1: list(2.0 + noise), 2: list(0.5 + noise), 3: list(1 + noise)}, 0.4)
     assert choice.recommended == 0 and choice.rejected == (2,) and choice.open_cheaper == (3,)
     assert {each.candidate: each.why for each in settled.dropped} == {2: "rejected", 1: "unlikely", 3: "futile"}
-    assert is_made(choice, settled) and settled.gone == {1, 2, 3} and settled.fractions == (0.4,)
+    assert is_decision_made(choice, settled) and settled.gone == {1, 2, 3} and settled.fractions == (0.4,)
 
 
 def test_what_was_settled_stays_so_and_what_is_open_goes_on() -> None:
     noise = np.array([-0.02, 0.01, 0.02])
     values = {0: list(1.3 + noise), 1: list(1.015 + noise)}
-    before = Settled((0.25,), frozenset({0}), frozenset(), (Dropped(1, "futile", 0.1),))
+    before = LookState((0.25,), frozenset({0}), frozenset(), (DroppedCandidate(1, "futile", 0.1),))
     choice, settled = seen(values, 0.5, before)
-    assert 0 in settled.accepted and settled.dropped[0] == before.dropped[0] and is_made(choice, settled)
+    assert 0 in settled.accepted and settled.dropped[0] == before.dropped[0] and is_decision_made(choice, settled)
     choice, settled = seen(values, 0.3)
-    assert choice.recommended == 0 and choice.open_cheaper == (1,) and not is_made(choice, settled)
+    assert choice.recommended == 0 and choice.open_cheaper == (1,) and not is_decision_made(choice, settled)
     assert seen({0: list(0.5 + noise), 1: list(0.6 + noise)}, 0.5)[0].outcome == "none"
 
 
 def test_without_a_cost_the_first_that_surely_holds_is_the_decision() -> None:
     noise = np.array([-0.02, 0.01, 0.02, -0.01])
     cells = {(0, 0): dict(enumerate(0.99 + noise)), (1, 0): dict(enumerate(2.0 + noise))}
-    choice, settled = look([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, (2, 1), 0.05, 0.3, NOTHING)
-    assert choice.recommended == 1 and is_made(choice, settled) and "unlikely" not in {d.why for d in settled.dropped}
+    choice, settled = take_look([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, (2, 1), 0.05, 0.3, NOTHING)
+    assert (
+        choice.recommended == 1
+        and is_decision_made(choice, settled)
+        and "unlikely" not in {d.why for d in settled.dropped}
+    )
 
 
 def test_incomplete_blocks_have_the_errors_of_least_squares() -> None:

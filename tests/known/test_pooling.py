@@ -13,7 +13,7 @@ import pytest
 
 from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR
 from lastro.stats.pooling import Estimator, MeasuredEffect, pool
-from lastro.stats.recovery import recovered
+from lastro.stats.recovery import estimate_recovery
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 bench = importlib.import_module("pooling")
@@ -181,7 +181,7 @@ def test_at_five_hosts_the_intervals_by_paule_and_mandel_hold_as_much() -> None:
 def test_the_recovered_fraction_of_three_hosts_by_hand() -> None:
     """Gains 0.2, 0.25, 0.3: mean 0.25, sd 0.05, t = 8.6603 with 2 degrees of freedom. Fieller's ends are the roots r of
     (a - r b)^2 = 4.3027^2 var(gain - r loss) / 3, here with losses 0.4, 0.5, 0.45."""
-    found = recovered((0.4, 0.5, 0.45), (0.2, 0.25, 0.3), 0.95)
+    found = estimate_recovery((0.4, 0.5, 0.45), (0.2, 0.25, 0.3), 0.95)
     assert found.gain.value == pytest.approx(0.25) and found.gain.p == pytest.approx(0.013072, abs=1e-6)
     assert found.loss.value == pytest.approx(0.45) and found.loss.p == pytest.approx(0.004090, abs=1e-6)
     assert found.fraction.value == pytest.approx(0.25 / 0.45) and found.fraction.interval is not None
@@ -191,14 +191,14 @@ def test_the_recovered_fraction_of_three_hosts_by_hand() -> None:
 
 
 def test_hosts_without_spread_or_without_a_loss_have_no_interval_of_what_they_recover() -> None:
-    same = recovered((0.4, 0.4, 0.4), (0.2, 0.2, 0.2), 0.95)
+    same = estimate_recovery((0.4, 0.4, 0.4), (0.2, 0.2, 0.2), 0.95)
     assert same.gain.p == 0.25 and same.fraction.interval is None and same.fraction.value == pytest.approx(0.5)
-    none = recovered((0.1, -0.1, 0.0), (0.1, 0.2, 0.3), 0.95)
+    none = estimate_recovery((0.1, -0.1, 0.0), (0.1, 0.2, 0.3), 0.95)
     assert none.fraction.interval is None and none.fraction.absent_because == ZERO_DENOMINATOR
-    hardly = recovered((0.1, -0.1, 0.06), (0.1, 0.2, 0.3), 0.95)
+    hardly = estimate_recovery((0.1, -0.1, 0.06), (0.1, 0.2, 0.3), 0.95)
     assert hardly.fraction.interval is None and hardly.fraction.absent_because == UNBOUNDED
     with pytest.raises(ValueError, match="two hosts"):
-        recovered((0.2,), (0.1,), 0.95)
+        estimate_recovery((0.2,), (0.1,), 0.95)
 
 
 @pytest.mark.parametrize(("hosts", "spread"), [(3, 0.1), (5, 0.3), (10, 0.0)])

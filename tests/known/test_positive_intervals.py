@@ -18,7 +18,7 @@ from lastro.analysis.build import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import compare, linear, share
+from lastro.stats.contrasts import compare, ratio_of_sums, sum_of_means
 from lastro.stats.intervals import Estimate, Interval, Summary, describe
 from lastro.words.numbers import mean_text
 
@@ -39,8 +39,8 @@ def test_no_interval_of_positive_values_reaches_below_zero(rows: list[list[float
     first: Mapping[int, float] = {0: 1.0}
     others: list[Mapping[int, float]] = [{at: 1.0} for at in range(1, len(rows))]
     found = [one.ratio.interval for one in compare(model, [(other, first) for other in others], 0.95)]
-    found += [share(model, other, first, 0.95).interval for other in others]
-    found += [linear(model, other, 0.95).interval for other in others]
+    found += [ratio_of_sums(model, other, first, 0.95).interval for other in others]
+    found += [sum_of_means(model, other, 0.95).interval for other in others]
     found += [describe(row, 0.95, non_negative=True).interval for row in rows]
     assert all(ends is None or 0 <= ends.low <= ends.high for ends in found)
 
@@ -49,10 +49,10 @@ def test_what_may_be_negative_keeps_its_interval() -> None:
     cells = {"a": {0: 1.0, 1: 6.0, 2: 2.0}, "b": {0: 2.0, 1: 2.2, 2: 2.1}}
     free, bounded = (BlockModel.of(cells, non_negative=each) for each in (False, True))
     assert free is not None and bounded is not None
-    both = [linear(model, {"a": 1.0}, 0.95).interval for model in (free, bounded)]
+    both = [sum_of_means(model, {"a": 1.0}, 0.95).interval for model in (free, bounded)]
     assert both[0] is not None and both[0].low < 0 and both[1] is not None and both[1].low == 0
     assert both[0].high == both[1].high
-    difference = linear(bounded, {"a": 1.0, "b": -1.0}, 0.95).interval
+    difference = sum_of_means(bounded, {"a": 1.0, "b": -1.0}, 0.95).interval
     assert difference is not None and difference.low < 0
 
 

@@ -15,7 +15,7 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.censored import describe_bounded
 from lastro.stats.contrasts import MeanComparison, compare_one
 from lastro.stats.intervals import describe
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 
 from ..support.products import combinations
 

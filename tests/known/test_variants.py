@@ -8,7 +8,7 @@ import pytest
 from benches import ab_alarms as bench
 
 from lastro.stats.block_model import BlockModel
-from lastro.stats.variants import Better, changes, confidence_at, is_confirmed, new_blocks
+from lastro.stats.variants import Better, confidence_at, is_confirmed, new_blocks, variant_changes
 
 from ..support.products import combinations
 
@@ -24,17 +24,17 @@ BEFORE, SLOWER = [100.0, 101.0, 99.0, 100.0], [110.0, 111.0, 109.5, 110.0]
 
 @pytest.mark.parametrize(("better", "verdict"), [("lower", "worse"), ("higher", "no worse")])
 def test_the_direction_of_the_metric_decides_what_is_worse(better: Better, verdict: str) -> None:
-    (found,) = changes(model(BEFORE, SLOWER), [(1, 0)], better, 0.95)
+    (found,) = variant_changes(model(BEFORE, SLOWER), [(1, 0)], better, 0.95)
     assert found.verdict(0.03) == verdict and 0.09 < abs(found.loss.value or 0) < 0.11 and found.most > 0.1
     assert found.low < (found.loss.value or 0) < found.high
 
 
 def test_a_sure_change_within_the_margin_is_none_and_an_open_one_stays_open() -> None:
-    (sure,) = changes(model(BEFORE, SLOWER), [(1, 0)], "lower", 0.95)
+    (sure,) = variant_changes(model(BEFORE, SLOWER), [(1, 0)], "lower", 0.95)
     assert sure.verdict(0.2) == "no worse"
-    (wide,) = changes(model([100.0, 120.0, 90.0], [95.0, 110.0, 119.0]), [(1, 0)], "lower", 0.95)
+    (wide,) = variant_changes(model([100.0, 120.0, 90.0], [95.0, 110.0, 119.0]), [(1, 0)], "lower", 0.95)
     assert wide.verdict(0.03) == "open"
-    (nothing,) = changes(model([100.0], [120.0]), [(1, 0)], "lower", 0.95)
+    (nothing,) = variant_changes(model([100.0], [120.0]), [(1, 0)], "lower", 0.95)
     assert nothing.verdict(0.03) == "open" and nothing.high == float("inf")
 
 

@@ -15,7 +15,7 @@ from lastro.analysis.interactions import interactions
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.notes import N_, Note
@@ -31,7 +31,7 @@ def analyse(report: CampaignResults) -> Analysis:
 
 def analyse_metric(view: MetricView) -> MetricAnalysis:
     """Analyse one metric of a report."""
-    data, known_floor = values_of(view), floor_here(view)
+    data, known_floor = values_of(view), applicable_floor(view)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = analyse_variance(data)
     bounded = sum(cell.bounded > 0 for cell in view.cells)

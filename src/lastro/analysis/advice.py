@@ -1,10 +1,10 @@
 """Advise how many blocks the next campaign needs for a desired precision. Pure.
 
-The precision of an interval is half its width, as a fraction of the estimate. It is that of the intervals which the
-report of the next campaign prints: simultaneous intervals of the ratios to the baseline or, without a baseline,
-intervals of the means. The advised number is enough for all ratios of a metric together, and takes into account how
-uncertain the spread of this campaign is (`stats.blocks_needed`). It assumes that the means, the scale of the model and
-the fraction of lost trials do not change."""
+The precision of an interval is half its width, as a fraction of the estimate. The intervals are those that the report
+of the next campaign will show: simultaneous intervals of the ratios to the baseline or, without a baseline, intervals
+of the means. The advised number is enough for all ratios of a metric together, and allows for the uncertainty of this
+campaign's spread (`stats.blocks_needed`). It assumes that the means, the scale of the model and the fraction of lost
+trials do not change."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 PRECISION = 0.05
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
-PROBABLE = 0.9  # probability that the interval contains the number of blocks which the true noise requires
-VAGUE = 10.0  # a pilot is too small if the ends of that interval differ by a larger factor
+PROBABLE = 0.9  # probability that `low` to `high` contains the number of blocks that the true noise requires
+VAGUE = 10.0  # a campaign is too small if `low` and `high` differ by a larger factor
 _NO_SPREAD = N_("no treatment has two valid trials and a mean other than zero")
 _CONSTANT = N_("nothing varied between blocks")
 
@@ -75,10 +75,10 @@ class MetricAdvice:
 class Advice:
     """Advice on the number of blocks for each metric.
 
-    `precision` is the desired relative half width of metrics without a margin in the study, or of all if the user gave
-    it: of ratios to the baseline if `of_ratio`, else of means. `block_s` is
-    the duration of a block of this campaign in seconds, including repetitions of invalid trials; None before any trial
-    has finished. `guest` is the virtual machine in which the campaign ran; None for a real host."""
+    `precision` is the desired relative half width: for metrics without a margin in the study or, if the user gave it,
+    for all metrics. It is that of ratios to the baseline if `of_ratio`, else of means. `block_s` is the duration of a
+    block of this campaign in seconds, including repetitions of invalid trials; None before any trial has finished.
+    `guest` is the virtual machine in which the campaign ran; None for a real host."""
 
     directory: str
     title: str
@@ -120,7 +120,7 @@ class Advice:
 
 
 def _most(blocks: Sequence[int | None]) -> int | None:
-    """Return the largest of the numbers; None if any is None, or if there are none."""
+    """Return the largest number; None if any is None, or if there are none."""
     known = [n for n in blocks if n is not None]
     return max(known) if known and len(known) == len(blocks) else None
 
@@ -128,8 +128,8 @@ def _most(blocks: Sequence[int | None]) -> int | None:
 def advise(report: CampaignResults, precision: float | None = None) -> Advice:
     """Return how many blocks each metric of the report needs for intervals of this precision.
 
-    `precision` is the desired relative half width, above zero: 0.05 for ± 5 %. By default, it is the margin that the
-    study states for a metric, so that a change that matters is distinguishable, and `PRECISION` for the others."""
+    `precision` is the desired relative half width, above zero: 0.05 for ± 5 %. By default, it is the margin of each
+    metric in the study, so that changes that matter are distinguishable, and `PRECISION` for other metrics."""
     margins = report.study.margins if precision is None else {}
     precision = PRECISION if precision is None else precision
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
@@ -149,16 +149,16 @@ def advise(report: CampaignResults, precision: float | None = None) -> Advice:
 
 
 def _block_s(report: CampaignResults, rows: Sequence[Row]) -> float | None:
-    """Return the duration in seconds of a block that has `rows`: the mean time of a finished trial, times the runnable.
+    """Return the duration in seconds of a block with these treatments; None before any trial has finished.
 
-    Invalid attempts count as time of the trial. None before any trial has finished."""
+    It is the mean time of a finished trial, including its invalid attempts, times the number of runnable treatments."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in rows)
     return report.progress.measured_s / ended * runnable if ended else None
 
 
-# For the decision that a study asks for
+# Advice on a decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +204,14 @@ def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
     return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report, rows))
 
 
-# For a precision
+# Advice on a precision
 
 
-class _Treatment(NamedTuple):
+class _TreatmentInterval(NamedTuple):
     """A treatment, by its label, with its interval in this campaign.
 
-    `half_width` is the relative half width of the interval. `interval` is what `stats.blocks_needed` needs to predict
-    the width with other numbers of blocks; None if the noise of the treatment is not known."""
+    `half_width` is the relative half width of the interval. `interval` has the data with which `stats.blocks_needed`
+    predicts the width for other numbers of blocks; None if the noise of the treatment is not known."""
 
     treatment: str
     half_width: float
@@ -221,8 +221,8 @@ class _Treatment(NamedTuple):
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
     """Return the number of blocks that a metric needs for this precision of its ratios (if `of_ratio`) or means."""
     treatments = list(_ratios(view) if of_ratio else _means(view))
-    known = [(each.treatment, each.interval) for each in treatments if each.interval is not None]
-    varying = [(treatment, interval) for treatment, interval in known if interval.error > 0]
+    known = [(label, interval) for label, _, interval in treatments if interval is not None]
+    varying = [(label, interval) for label, interval in known if interval.error > 0]
     if not varying:
         return MetricAdvice(view.metric, precision, None, Note(_CONSTANT if known else _NO_SPREAD))
     from lastro.stats.blocks_needed import blocks_needed
@@ -241,7 +241,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
         BlocksAdvice(
             intervals=len(treatments),
             n=view.n_blocks,
-            half_width=max(treatment.half_width for treatment in treatments),
+            half_width=max(half_width for _, half_width, _ in treatments),
             likely=likely,
             sure=sure,
             low=needed.low,
@@ -251,8 +251,8 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
     )
 
 
-def _ratios(view: MetricView) -> Iterator[_Treatment]:
-    """Yield each treatment with the interval of its ratio to the baseline, by the model and on logarithms."""
+def _ratios(view: MetricView) -> Iterator[_TreatmentInterval]:
+    """Yield each treatment with the interval of the logarithm of its ratio to the baseline, by the model."""
     from lastro.stats.blocks_needed import PilotInterval
 
     for row, cell in view:
@@ -263,10 +263,10 @@ def _ratios(view: MetricView) -> Iterator[_Treatment]:
         interval = None
         if gap is not None and gap.error is not None and ratio.df and critical is not None:
             interval = PilotInterval(gap.error, ratio.df, critical, gap.bias)
-        yield _Treatment(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
+        yield _TreatmentInterval(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
 
 
-def _means(view: MetricView) -> Iterator[_Treatment]:
+def _means(view: MetricView) -> Iterator[_TreatmentInterval]:
     """Yield each treatment with the interval of its mean, computed from the values of this treatment only."""
     from lastro.stats.blocks_needed import PilotInterval
 
@@ -280,4 +280,4 @@ def _means(view: MetricView) -> Iterator[_Treatment]:
             error = summary.sd / math.sqrt(summary.n)
             rounding = rounding_of_mean(summary.sd, view.step, summary.n, view.confidence)
             interval = PilotInterval(error / size, df, t_quantile(view.confidence, df), rounding / size)
-        yield _Treatment(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)
+        yield _TreatmentInterval(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)

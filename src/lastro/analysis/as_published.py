@@ -1,9 +1,9 @@
 """The printed tables and figures of a source, with the means of this campaign for each of their cells and bars.
 
-A mean is over the measured treatments that have its levels, with an interval of the study's confidence. All bars of a
-panel are means over the same conditions, as are the sides of a claim. A mark is where a bar would end if the published
-value were true of this host: a published ratio is multiplied by the mean that this campaign measured for the side that
-the source compares with. Pure: it takes the results of a campaign and returns numbers."""
+A mean is over the measured treatments that have the levels of the cell or bar, with an interval of the study's
+confidence. All bars of a panel are means over the same conditions, like the sides of a claim. A mark shows where a bar
+would end if the published value were true of this host: a published ratio is multiplied by the mean that this campaign
+measured for the denominator. Pure: it takes the results of a campaign and returns numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import MetricCells, Untestable
-from lastro.analysis.claims.stand_ins import Substitution, as_measured
+from lastro.analysis.claims.stand_ins import Substitution, with_stand_ins
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.intervals import Estimate
 from lastro.stats.notes import Note
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class MatchedMean:
     """The mean of this campaign at some levels.
 
-    `mean` is None if it was not measured; then `why` has the reasons. It is over `strata` of the `all_strata`
-    conditions of the design. `bounded` is True if some of its values are only lower bounds. `stand_in` are the levels
-    that were measured in place of published levels."""
+    `mean` is None if nothing was measured at these levels; then `why` has the reasons. The mean is over `strata` of the
+    `all_strata` conditions of the design. `bounded` is True if some of its values are only lower bounds. `stand_in` are
+    the levels that were measured in place of published levels."""
 
     mean: Estimate | None
     strata: int = 0
@@ -93,7 +93,7 @@ class MatchedLines:
 
 
 @dataclass(frozen=True, slots=True)
-class AsPublished:
+class MatchedPublication:
     """The tables and figures of the publication from which a study's claims come, in the order of the claims file."""
 
     tables: tuple[MatchedTable, ...] = ()
@@ -103,13 +103,13 @@ class AsPublished:
         return bool(self.tables or self.figures)
 
 
-def as_published(claims: Claims, report: CampaignResults) -> AsPublished:
+def match_publication(claims: Claims, report: CampaignResults) -> MatchedPublication:
     """Return the tables and figures of the publication from which the claims come, with the means of this campaign."""
     figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
-    return AsPublished(tuple(_table(table, report) for table in claims.tables), figures)
+    return MatchedPublication(tuple(_table(table, report) for table in claims.tables), figures)
 
 
-def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
+def measured_mean(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
     """Return the mean of a metric at some levels, or the reasons why there is none."""
     try:
         cells = MetricCells(report, metric)
@@ -120,7 +120,7 @@ def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMe
 
 
 def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
-    return MatchedMean(cells.linear(weights), used, total, any(cells.slack(weights)))
+    return MatchedMean(cells.sum_of_means(weights), used, total, any(cells.slack(weights)))
 
 
 # Tables
@@ -134,14 +134,14 @@ def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
 
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
-    """Return the mean at the levels of a cell, or at their stand-ins where only the stand-ins were measured."""
+    """Return the mean at the levels of a cell; levels that were not measured are replaced by their stand-ins."""
     from lastro.analysis.claims.claim import Statement  # imports pydantic
 
     stated = Statement(metric=column.metric, at={**table.at, **row, **column.at})
-    measured, stand_in = as_measured(stated, table.stand_in, [report])
+    measured, stand_in = with_stand_ins(stated, table.stand_in, [report])
     stated_levels = {level for levels in stated.at.values() for level in levels}
     used = tuple(substitution for substitution in stand_in if substitution.published in stated_levels)
-    mean = mean_here(report, measured.metric, measured.at)
+    mean = measured_mean(report, measured.metric, measured.at)
     return replace(mean, stand_in=used if mean.mean else ())
 
 
@@ -176,7 +176,7 @@ def _panel(
         for (group, bar), side, here in zip(places, sides, heres, strict=True)
     ]
     bars += [
-        PublishedBar(group, None, mean_here(report, metric.name, mark.levels), mark)
+        PublishedBar(group, None, measured_mean(report, metric.name, mark.levels), mark)
         for group, levels in enumerate(figure.groups)
         for mark in marks
         if separated and _is_of(mark, levels, figure) and separated.isdisjoint(mark.levels)
@@ -185,7 +185,9 @@ def _panel(
 
 
 def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
-    """Return whether a mark has exactly these levels, and the figure's level of each other factor that it names."""
+    """Return whether a mark belongs to the bar or group with these levels.
+
+    The mark must have exactly these levels and, for each other factor that it names, the levels of the figure."""
     wanted = {**{name: at for name, at in figure.at.items() if name in mark.levels}, **levels}
     return all(set(mark.levels.get(name, ())) == set(of_factor) for name, of_factor in wanted.items())
 
@@ -193,9 +195,9 @@ def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
 def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels], at: Levels) -> list[MatchedMean]:
     """Return the mean of each side over the conditions in which all sides were measured.
 
-    A side that was measured nowhere has no mean, and restricts no condition. Without a common condition, each mean is
-    over its own conditions."""
-    separate = [mean_here(report, metric, {**at, **side}) for side in sides]
+    A side without any measured condition has no mean, and is ignored in the search for common conditions. Without a
+    common condition, each mean is over the conditions of its own side."""
+    separate = [measured_mean(report, metric, {**at, **side}) for side in sides]
     measured = [index for index, here in enumerate(separate) if here.mean is not None]
     try:
         cells = MetricCells(report, metric)
@@ -216,15 +218,15 @@ def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMar
     """Return where the published value of a claim would lie in the figure of this campaign.
 
     None if the claim has no published value, or if this campaign lacks the mean to which a published ratio or
-    difference is applied. None also for a published difference of times or rates if this campaign ran in an emulated
-    guest, whose speed is not that of real hardware."""
+    difference is applied. Also None for a published difference of times or rates if this campaign ran in an emulated
+    guest, which is slower than real hardware."""
     stated, published = claim.statement, claim.published
     emulated = report.guest is not None and report.guest.emulated
     if published and published.given == ["difference"] and emulated and depends_on_speed(published.unit):
         return None
 
     def mean(levels: Levels) -> float | None:
-        here = mean_here(report, stated.metric, levels).mean
+        here = measured_mean(report, stated.metric, levels).mean
         return here.value if here else None
 
     return stated.mark(claim, claims.claims, mean)

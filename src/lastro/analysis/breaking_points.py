@@ -21,8 +21,8 @@ class BrokenLevel:
     """The dose of `factor` at which a candidate breaks a service level.
 
     `candidate` is the index of the candidate in the decision. `given` has the levels of the other conditions as text:
-    'anomaly = cpu'. `doses` are the least and the greatest dose, beyond which nothing is known. `point` is None for a
-    candidate that was not measured at every dose."""
+    'anomaly = cpu'. `doses` are the least and the greatest measured dose. `point` is None for a candidate that was not
+    measured at every dose."""
 
     factor: str
     level: ServiceLevel
@@ -35,10 +35,10 @@ class BrokenLevel:
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     """Yield the breaking points of all service levels along each numeric factor that users do not choose.
 
-    Such a factor has two or more levels in the conditions of the question, all numbers. Factors that a fractional
-    design halves are left out."""
+    A numeric factor has two or more levels in the conditions of the question, which are all numbers. Factors that a
+    fractional design halves are left out."""
     report = decision.report
-    halved = Fraction.of(report.study).halved  # no two doses have the same conditions
+    halved = Fraction.of(report.study).halved  # different doses of a halved factor never have equal conditions
     rows = [row for row in report.rows if is_under(report, row, decision.question.under)]
     for factor in report.varying:
         doses = _doses(row.treatment.levels[factor.name] for row in rows)
@@ -53,7 +53,7 @@ def _broken_along(
     report = decision.report
     campaigns = campaigns_of(report)
     chosen = list(decision.candidates[0].levels) if decision.candidates else []
-    rest = [each.name for each in report.varying if each.name not in (*chosen, factor.name)]
+    rest = [other.name for other in report.varying if other.name not in (*chosen, factor.name)]
     labels = [dict(candidate.levels) for candidate in decision.candidates]
     groups, of_group = group_by_levels(all_rows, rest)
     for number, given in enumerate(groups):

@@ -31,8 +31,8 @@ from lastro.analysis.remarks import (
     SECOND_MODE,
     Mark,
     bounded_by,
-    lost_by_its_size,
     marks_by_metric,
+    values_lost_by_size,
 )
 from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
@@ -42,7 +42,7 @@ from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import Estimate, Summary, alpha_of
-from lastro.stats.ratios import ratio_of, ratio_to_baseline
+from lastro.stats.ratios import as_baseline_ratio, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 
-MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias its mean
+MANY_LOST = 0.10  # if a cell lost a larger fraction of its finished trials, its mean may be biased
 
 
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
@@ -109,9 +109,9 @@ def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, .
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """The valid attempts of one treatment, the marks on them as {metric: marks}, and the number of invalid trials.
+    """The valid attempts of one treatment, their marks as {metric: marks}, and the number of invalid trials.
 
-    `reference` is the index of the treatment's baseline, or its own index if it has no baseline or is one."""
+    `reference` is the index of the treatment's baseline; the treatment's own index if it is a baseline or has none."""
 
     valid: Sequence[Attempt]
     marks: Mapping[str, tuple[Mark, ...]]
@@ -177,35 +177,38 @@ def _cells(
     """Return {treatment: cell} of one metric, and the fit of its values.
 
     `campaigns` are {block: campaign} if there are several."""
-    points = {index: _points(metric, of.valid, of.marks.get(metric.name, ())) for index, of in trials.items()}
-    values = {index: by_block(of_cell) for index, of_cell in points.items()}
-    bounded = {index for index, of_cell in points.items() if any(point.at_least for point in of_cell)}
-    exact = {index: of_cell for index, of_cell in points.items() if of_cell and index not in bounded}
-    fit = _fit(metric, exact, {index: of.reference for index, of in trials.items()}, confidence, campaigns)
+    points = {
+        index: _points(metric, treatment.valid, treatment.marks.get(metric.name, ()))
+        for index, treatment in trials.items()
+    }
+    values = {index: by_block(cell_points) for index, cell_points in points.items()}
+    bounded = {index for index, cell_points in points.items() if any(point.at_least for point in cell_points)}
+    exact = {index: cell_points for index, cell_points in points.items() if cell_points and index not in bounded}
+    references = {index: treatment.reference for index, treatment in trials.items()}
+    fit = _fit(metric, exact, references, confidence, campaigns)
+    step = fit.model.step if fit.model else 0.0
     cells = {}
-    for index, of_cell in points.items():
-        of_treatment = trials[index]
-        reference, comparison = of_treatment.reference, fit.compared.get(index)
+    for index, cell_points in points.items():
+        treatment = trials[index]
+        reference, comparison = treatment.reference, fit.compared.get(index)
         ratio = None
         if comparison is not None:
-            ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
+            ratio = as_baseline_ratio(comparison.ratio, (len(values[index]), len(values[reference])))
         elif reference != index and values[index] and values[reference] and not campaigns:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
-        most = max(len(values[side]) for side in (index, reference))
-        added_marks = _added_marks(of_treatment, len(of_cell), ratio, most, len(apart))
-        step = fit.model.step if fit.model else 0.0
-        summary = describe_points(metric, of_cell, confidence, step) if of_cell else None
+        blocks_apart = fit.second_mode.trials.get(index, ()) if fit.second_mode else ()
+        most = max(len(values[index]), len(values[reference]))
+        added_marks = _added_marks(treatment, len(cell_points), ratio, most, len(blocks_apart))
         cells[index] = Cell(
             metric,
-            of_cell,
-            summary,
+            cell_points,
+            describe_points(metric, cell_points, confidence, step) if cell_points else None,
             ratio,
             comparison,
-            decide(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
-            marks=(*of_treatment.marks.get(metric.name, ()), *added_marks),
-            missing=len(of_treatment.valid) - len(of_cell),
+            decision_by_p(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
+            marks=(*treatment.marks.get(metric.name, ()), *added_marks),
+            missing=len(treatment.valid) - len(cell_points),
         )
     return cells, fit
 
@@ -213,9 +216,8 @@ def _cells(
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
     """Yield the marks that the analysis adds to the `n` values of a cell.
 
-    `apart` is the number of values in the second mode. `most` is the number of values of the treatment or of its
-    baseline, whichever is larger.
-    """
+    `apart` is the number of values in the second mode. `most` is the larger number of values, of the treatment or of
+    its baseline."""
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(trials.valid) + trials.invalid
@@ -264,7 +266,7 @@ def describe_points(metric: Metric, points: Sequence[Point], confidence: float, 
     return describe_bounded(values, bounded, confidence, step, widths=widths, non_negative=metric.non_negative)
 
 
-def decide(p_adjusted: float | None, alpha: float) -> Decision:
+def decision_by_p(p_adjusted: float | None, alpha: float) -> Decision:
     """Return "different" if `p_adjusted` is below `alpha`, "same" if it is not, and "unknown" if it is None."""
     if p_adjusted is None:
         return "unknown"
@@ -274,9 +276,9 @@ def decide(p_adjusted: float | None, alpha: float) -> Decision:
 def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
     """Return the values of a metric in the valid attempts of a treatment, in the order of blocks.
 
-    Empty if some attempts lack a value just because the value was too large or too small to measure: the mean of the
-    remaining values would be biased."""
-    if lost_by_its_size(metric.name, attempts, marks):
+    Empty if some attempts lack a value because the value was too large or too small to measure: the mean of the other
+    values would be biased."""
+    if values_lost_by_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
     points = [
@@ -334,7 +336,7 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
     """Return as text which levels these treatments have: 'isolation = apparmor, cgroups'.
 
-    A factor is left out if the treatments have all of its levels. Empty if that is so for every factor."""
+    A factor is left out if the treatments have all of its levels; the text is empty if no factor remains."""
     parts = []
     for factor in study.factors:
         present = {treatment.levels[factor.name] for treatment in treatments}

@@ -1,6 +1,6 @@
-"""The results of a campaign, as data: valid values, intervals and ratios to the baseline, by treatment and metric.
+"""The results of a campaign, as frozen data: values, intervals and ratios to the baseline, by treatment and metric.
 
-They also list everything that is missing, with the reason. Pure: data in, frozen data out."""
+The results also list what is missing, with the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -39,10 +39,8 @@ _TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 class Point(NamedTuple):
     """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least` is true if the value is only a lower bound, because the search for it stopped at the limit of the study.
-    `width` is for a value that a search found in a grid: the true value is between `value` and `value + width`; `width`
-    may be negative.
-    """
+    `at_least` is true if the value is only a lower bound, because a limit of the study ended the search for it. If a
+    search found the value in a grid, the true value is between `value` and `value + width`; `width` may be negative."""
 
     trial: int
     attempt: int
@@ -57,7 +55,7 @@ class Cell:
     """The values of one metric under one treatment, with their summary and their ratio to the baseline.
 
     `summary` is None without a valid value; `ratio` is None without a baseline. `comparison` is the comparison with the
-    baseline, in one family with the comparisons of all treatments. `ratio` has the interval of this comparison, and
+    baseline; the comparisons of all treatments are one family. `ratio` has the interval of this comparison, and
     `decision` the result of its test. `marks` are the remarks of valid trials on this metric, including the reasons for
     missing values. `missing` is the number of valid trials without a value."""
 
@@ -159,6 +157,14 @@ def centres(points: Iterable[Point]) -> dict[int, float]:
     return {point.block: point.value + point.width / 2 for point in points}
 
 
+def comparable_cells(cells: Mapping[int, Mapping[int, float]]) -> dict[int, Mapping[int, float]]:
+    """Return the cells of {treatment: {block: value}} that have two values or more; all with a value if none has two.
+
+    A cell with a single value has no spread, and would prevent an interval for all other cells."""
+    least = min(2, max(map(len, cells.values()), default=0))
+    return {index: cell for index, cell in cells.items() if cell and len(cell) >= least}
+
+
 def mean_width(points: Collection[Point]) -> float:
     """Return the mean width of the grid intervals in which a search found the values; 0 without a search."""
     return math.fsum(abs(point.width) for point in points) / max(1, len(points))
@@ -220,10 +226,10 @@ class MetricView:
 class MeasuredIn:
     """A virtual machine in which a campaign ran, such as 'a guest on KVM (2G, cgroup v2)'.
 
-    If it was `emulated` in software, its times are not comparable with the times of any other host. An instance may
-    also describe several campaigns or testbeds that ran in different places. Then `title` is a note that counts the
-    guests and names each kind once, and `emulated` is true if any guest was emulated. `partly` is true if some places
-    were different: not emulated or, if no guest was emulated, real hosts."""
+    If the machine was `emulated` in software, its times are not comparable with the times of any other host. An object
+    may also describe several campaigns or testbeds that ran in different places. Then `title` is a note that counts the
+    guests and names each kind once, and `emulated` is true if any guest was emulated. `partly` is true if this does not
+    describe all places: some were not emulated or, if no guest was emulated, some were real hosts."""
 
     title: str
     emulated: bool
@@ -315,6 +321,11 @@ class CampaignResults:
     def views(self) -> tuple[MetricView, ...]:
         """A view for each metric, in order."""
         return tuple(MetricView(self, index) for index in range(len(self.metrics)))
+
+    @property
+    def blocks(self) -> set[int]:
+        """The blocks with a valid value of any metric."""
+        return {point.block for row in self.rows for cell in row.cells for point in cell.points}
 
     @property
     def on_logs(self) -> tuple[str, ...]:

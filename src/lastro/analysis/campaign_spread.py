@@ -14,7 +14,7 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.trends import parse_utc
-from lastro.stats.sampled import CampaignSpread, between
+from lastro.stats.sampled_mean import CampaignSpread, spread_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def between_campaigns(reports: Sequence[CampaignResults]) -> BetweenCampaigns | 
     starts = sorted(report.progress.first_utc for report in reports if report.progress.first_utc)
     spreads = {}
     for index, metric in enumerate(reports[0].metrics):
-        spread = between([_means(report, index) for report in reports])
+        spread = spread_between([_means(report, index) for report in reports])
         if spread is not None:
             spreads[metric.name] = spread
     first, last = (starts[0], starts[-1]) if starts else (None, None)

@@ -1,4 +1,4 @@
-"""The values of one metric by treatment and stratum, and the comparisons of them by which statements are tested.
+"""The values of one metric by treatment and stratum, and the comparisons that test statements about them.
 
 A stratum is one combination of the levels of all factors that a statement does not compare."""
 
@@ -12,17 +12,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lastro.analysis.build import common_levels, fit_model
-from lastro.analysis.campaign import CampaignResults, Row, by_block
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.campaign import CampaignResults, Row, by_block, comparable_cells
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
-from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
+from lastro.stats.contrasts import MeanComparison, compare_one, one_sided_p, p_above, ratio_of_sums, sum_of_means
 from lastro.stats.intervals import Estimate
 from lastro.stats.noise_floor import is_below_floor
 from lastro.stats.notes import N_, Note
-from lastro.stats.recovery import RecoveredShare
-from lastro.stats.weights import less
+from lastro.stats.recovery import RecoveryEstimate
+from lastro.stats.weights import minus
 from lastro.study.model import Level, Levels
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Key = frozenset[tuple[str, object]]
 DID_YOU_MEAN = N_("did you mean {level}?")
 NOT_ABOVE_ZERO = N_("there is no ratio: {metric} is not above zero")
 Strata = Mapping[Key, Sequence[Sequence[int]]]
-_MOST_NAMED = 3  # treatments to name where they have no level in common
+_MOST_NAMED = 3  # treatments to list by name if they have no level in common
 
 
 class Untestable(Exception):
@@ -50,9 +50,9 @@ def not_varied(factor: str) -> Untestable:
 
 
 class Comparisons(Protocol):
-    """The comparisons by which statements are tested: in one campaign (`MetricCells`), or across several hosts.
+    """The comparisons that test statements: in one campaign (`MetricCells`) or across several hosts (`HostCells`).
 
-    The weights that the methods take come from `sides`, and differences of weights from `stats.weights`."""
+    The methods take weights from `sides` or `conditions`, or differences of such weights (`stats.weights`)."""
 
     @property
     def metric(self) -> Metric: ...
@@ -64,9 +64,9 @@ class Comparisons(Protocol):
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]: ...
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
-    def linear(self, weights: Weights) -> Estimate: ...
-    def share(self, of: Weights, to: Weights) -> Estimate: ...
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare: ...
+    def sum_of_means(self, weights: Weights) -> Estimate: ...
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate: ...
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate: ...
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
     def p_above(self, of: Weights, level: float) -> float | None: ...
     def is_positive(self, side: Weights) -> bool: ...
@@ -87,7 +87,7 @@ class MetricCells:
             raise Untestable(Note(N_("{metric} was not measured"), metric=metric))
         self.report, self.metric = report, view.metric
         self.confidence = view.confidence if confidence is None else confidence
-        self.floor = floor_here(view)
+        self.floor = applicable_floor(view)
         self.rows = {
             frozenset((name, _plain(level)) for name, level in row.treatment.levels.items()): row for row in report.rows
         }
@@ -96,9 +96,7 @@ class MetricCells:
         }
         self._points = {row.treatment.index: cell.points for row, cell in view}
         values = {index: by_block(points) for index, points in self._points.items()}
-        # A cell with a single value has no spread, and would prevent an interval for all the others.
-        least = min(2, max(map(len, values.values()), default=0))
-        self.values = {index: of_cell for index, of_cell in values.items() if of_cell and len(of_cell) >= least}
+        self.values = comparable_cells(values)
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.exact = view.model
         self.used: set[int] = set()
@@ -117,15 +115,14 @@ class MetricCells:
         """Return the weights of each side's mean over the measured strata, the number of measured strata, and of all.
 
         A side is {factor: levels}. `at` restricts the strata to these levels of other factors. The treatments with a
-        weight are added to `used`. Raises: Untestable if no stratum was measured.
-        """
+        weight are added to `used`. Raises: Untestable if no stratum was measured."""
         strata, total = self.strata(sides, at)
         weights = mean_weights(strata.values())
         self.used.update(*weights)
         return weights, len(strata), total
 
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
-        """Return {label: the weights of each side's mean} of each measured stratum, and the number of all strata.
+        """Return {label of a measured stratum: the weights of each side's mean}, and the number of all strata.
 
         A label has the levels in which strata differ; it is empty for a single stratum. Raises: Untestable if no
         stratum was measured."""
@@ -166,14 +163,15 @@ class MetricCells:
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        It may lie above if a mean that is only a lower bound has a positive weight, below if it has a negative one."""
+        It may lie above if a mean with a positive weight is only a lower bound, and below if one with a negative weight
+        is."""
         unbounded = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in unbounded), any(weight < 0 for weight in unbounded)
 
     def _canonical(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
         """Return the levels of a side, or of a condition, in canonical form.
 
-        A condition on a factor that the study holds constant at one of these levels is left out. Raises: Untestable for
+        A condition is left out for a factor that the study holds constant at one of its levels. Raises: Untestable for
         a factor or level that the study does not have."""
         canonical: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
@@ -218,20 +216,20 @@ class MetricCells:
         """Compare two means by the model of the metric."""
         return compare_one(self.model, of, to, self.confidence)
 
-    def linear(self, weights: Weights) -> Estimate:
-        """Return the sum of the treatments' arithmetic means, multiplied by `weights`."""
-        return linear(self.model, weights, self.confidence)
+    def sum_of_means(self, weights: Weights) -> Estimate:
+        """Return the weighted sum of the treatments' arithmetic means."""
+        return sum_of_means(self.model, weights, self.confidence)
 
-    def share(self, of: Weights, to: Weights) -> Estimate:
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate:
         """Return the ratio of two weighted sums of arithmetic means."""
-        return share(self.model, of, to, self.confidence)
+        return ratio_of_sums(self.model, of, to, self.confidence)
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate:
         """Return the loss from `ideal` to `without` protection, the gain of `protected`, and the recovered fraction.
 
-        Gain and fraction are computed from arithmetic means, so that they agree."""
-        loss, gain = self.compared(ideal, without).difference, less(protected, without)
-        return RecoveredShare(loss, self.linear(gain), self.share(gain, less(ideal, without)))
+        Gain and fraction are both computed from arithmetic means, so that they agree."""
+        loss, gain = self.compared(ideal, without).difference, minus(protected, without)
+        return RecoveryEstimate(loss, self.sum_of_means(gain), self.ratio_of_sums(gain, minus(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that mean `of` is at most `bound` times mean `to`.
@@ -245,18 +243,19 @@ class MetricCells:
 
     def is_positive(self, side: Weights) -> bool:
         """Return whether the mean of a side is above zero, so that it can be the denominator of a ratio."""
-        return (self.linear(side).value or 0.0) > 0
+        return (self.sum_of_means(side).value or 0.0) > 0
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
-        """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
+        """Return whether a relative deviation is smaller than the noise floor of the contrast with these weights.
 
-        For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
+        For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`. False if no floor is known.
+        """
         return bool(is_below_floor(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
-        """Return whether a difference `gap`, as a fraction of the mean of all cells in it, is below the noise floor."""
+        """Return whether a difference `gap`, relative to the mean of its cells, is smaller than the noise floor."""
         total = math.fsum(map(abs, weights.values()))
-        mean = self.linear({index: abs(weight) / total for index, weight in weights.items()})
+        mean = self.sum_of_means({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
 
 
@@ -288,9 +287,9 @@ def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
 
 
 def _describe_levels(report: CampaignResults, reason: str, rows: Sequence[Row]) -> str:
-    """Describe all treatments that are unavailable for a reason by their common levels: 'isolation = apparmor'.
+    """Describe the treatments that are unavailable for this reason by their common levels: 'isolation = apparmor'.
 
-    If there are none, describe `rows` by their common levels, or else by their names."""
+    If no treatment is, describe `rows` by their common levels, or else by their names."""
     where = next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
     where = where or common_levels(report.study, [row.treatment for row in rows])
     names = [row.treatment.label for row in rows]

@@ -1,9 +1,8 @@
-"""The contrasts of cell means by which statements are tested: which treatments have which weights.
+"""The contrasts of cell means that test the statements of claims.
 
 A stratum is one combination of the levels of all factors that the statement does not compare. Means are over the strata
 in which every treatment that the statement needs was measured, so that both sides of a comparison have the same
-conditions. The number of these strata and the number of all strata are recorded. Pure: it takes the results of a
-campaign and returns contrasts."""
+conditions. Pure: it takes the results of a campaign and returns contrasts."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.intervals import Bound, Estimate, alpha_of
 from lastro.stats.notes import N_, Note
-from lastro.stats.weights import less, weighted_sum
+from lastro.stats.weights import minus, weighted_sum
 from lastro.study.model import Levels
 
 Measure = Literal["ratio", "difference", "share", "level"]
@@ -27,17 +26,17 @@ Measure = Literal["ratio", "difference", "share", "level"]
 class ClaimContrast:
     """A part of a statement: a contrast with its test. A statement is true if all of its parts are.
 
-    `effect` is the tested effect, a ratio, difference, share or level by `measure`. `beside` is the same effect as a
-    difference in the unit of the metric; None unless two means are compared. `p_for` is the p-value of the hypothesis
-    that the part is false, and `p_against` the p-value of the hypothesis that it is true: a small `p_for` is evidence
-    for the part, a small `p_against` evidence against it.
+    `effect` is the tested effect; `measure` says what it is: a ratio, difference, share or level. `beside` is the same
+    effect as a difference in the unit of the metric; None unless two means are compared. `p_for` is the p-value of the
+    hypothesis that the part is false, and `p_against` that of the hypothesis that it is true: a small `p_for` is
+    evidence for the part, and a small `p_against` is evidence against it.
 
     `under_floor` is True if the effect is smaller than the noise floor of this host; this does not change the verdict.
     `incomparable` is the reason why a published difference cannot be compared with `beside`; None if it can.
 
-    Where a mean is only a lower bound, `open_for` is True if the true mean could overturn the evidence for the part,
-    and `open_against` if it could overturn the evidence against the part. `bound` is then "≥" if the true effect is at
-    least `effect`, and "≤" if it is at most `effect` (`_opened`)."""
+    If a mean is only a lower bound, `open_for` is True if the true mean could overturn the evidence for the part, and
+    `open_against` if it could overturn the evidence against the part. `bound` is then "≥" if the true effect is at
+    least `effect`, and "≤" if it is at most `effect`."""
 
     label: str
     measure: Measure
@@ -60,7 +59,7 @@ class ClaimContrast:
 class ClaimEffects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
-    `nothing` is the reason if the data show that there is nothing to judge, else None; such a statement still has a
+    `nothing` is the reason if the data show that there is nothing to judge, else None. Such a statement still has a
     p-value, so that the number of tests does not depend on their results. `bounded` describes the compared treatments
     whose values are only lower bounds; empty if there are none."""
 
@@ -77,10 +76,10 @@ def measured_effects(
     effects: Callable[..., ClaimEffects],
     confidence: float | None = None,
 ) -> ClaimEffects:
-    """Call `effects` with the cells of each metric, one `MetricCells` per metric, and return its result.
+    """Return the result of `effects`, called with the `MetricCells` of each metric, and set its field `bounded`.
 
-    `bounded` of the result is set here. `confidence` is the confidence of the intervals, by default the study's.
-    Raises: Untestable, with the reason, if the campaign lacks the data."""
+    `confidence` is the confidence of the intervals, by default the study's. Raises: Untestable, with the reason, if the
+    campaign lacks the data."""
     of_metrics = [MetricCells(report, metric, confidence) for metric in metrics]
     measured = effects(*of_metrics)
     return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in of_metrics)), ""))
@@ -93,10 +92,10 @@ def direction_effects(of: Levels, to: Levels, at: Levels, higher: bool, cells: C
     """Test that the mean of `of` is higher (or lower) than that of `to`, under the conditions `at`."""
     (first, second), n_measured, n_conditions = cells.sides([of, to], at)
     label = f"{without_common(of, to)} / {without_common(to, of)}"
-    return ClaimEffects((direction(label, first, second, higher, cells),), n_measured, n_conditions)
+    return ClaimEffects((direction_contrast(label, first, second, higher, cells),), n_measured, n_conditions)
 
 
-def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, cells: Comparisons) -> ClaimEffects:
+def recovery_effects(ideal: Levels, without: Levels, protected: Levels, at: Levels, cells: Comparisons) -> ClaimEffects:
     """Test that `protected` recovers a part of the loss from `ideal` to `without`, under the conditions `at`.
 
     `nothing` is set if the loss is not significant, or if it is a gain. Raises: Untestable if the loss has no test."""
@@ -105,7 +104,7 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
     recovered = cells.recovered(best, worst, better)
     loss, gain = recovered.loss, recovered.gain
     higher = (loss.value or 0) > 0
-    lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
+    is_loss = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     name = cells.metric.name
     unclear = N_("there is nothing to recover: the loss of {metric} is not distinguishable from zero")
     nothing = None
@@ -114,14 +113,14 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
             raise Untestable(Note(unclear, metric=name))
     elif loss.p >= alpha_of(cells.confidence):
         nothing = Note(unclear, metric=name)
-    elif not lost:
+    elif not is_loss:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
     label = f"{without_common(protected, without)} / {without_common(without, protected)}"
     part = _signed(label, "share", recovered.fraction, gain, gain, higher)
     if loss.p is not None and part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
-        p_loss = loss.p if lost else 1.0
-        gaps = ((less(best, worst), loss), (less(better, worst), gain))
+        p_loss = loss.p if is_loss else 1.0
+        gaps = ((minus(best, worst), loss), (minus(better, worst), gain))
         under = any(cells.gap_under_floor(weights, gap.value) for weights, gap in gaps)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
@@ -131,25 +130,25 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
 # One function for each kind of test
 
 
-def larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
+def larger_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, `upper`, is larger than another, `lower`."""
-    effects = less(upper, lower)
-    gap = cells.linear(effects)
+    effects = minus(upper, lower)
+    gap = cells.sum_of_means(effects)
     under = cells.gap_under_floor(effects, gap.value)
     part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
     return _opened(part, cells.slack(effects), True)
 
 
-def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
+def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, a, is farther from zero than another, b, regardless of their signs.
 
     |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p-value counts (Berger
     1982)."""
-    apart = cells.linear(less(upper, lower))
-    together = cells.linear(weighted_sum([(upper, 1.0), (lower, 1.0)]))
-    signs = [math.copysign(1.0, cells.linear(weights).value or 0.0) for weights in (upper, lower)]
+    apart = cells.sum_of_means(minus(upper, lower))
+    together = cells.sum_of_means(weighted_sum([(upper, 1.0), (lower, 1.0)]))
+    signs = [math.copysign(1.0, cells.sum_of_means(weights).value or 0.0) for weights in (upper, lower)]
     effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
-    gap = cells.linear(effects)
+    gap = cells.sum_of_means(effects)
     part = ClaimContrast(
         label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
     )
@@ -160,18 +159,22 @@ def farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> C
 
 
 def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) -> ClaimContrast:
-    """Test that a mean lies between `low` and `high`, by two one-sided tests; by one if an end is infinite."""
-    mean = cells.linear(of)
+    """Test that a mean lies between `low` and `high`, by two one-sided tests, or one if an end is infinite."""
+    mean = cells.sum_of_means(of)
     above_low, above_high = (_p_above(of, end, cells) for end in (low, high))
     if above_low is None or above_high is None:
         return ClaimContrast(label, "level", mean, None, None, None)
-    sides = 2 if math.isfinite(low) and math.isfinite(high) else 1
-    outside = min(1.0, sides * min(above_high, 1 - above_low))
-    part = ClaimContrast(label, "level", mean, None, max(above_low, 1 - above_high), outside)
-    return _opened(part, cells.slack(of), None if sides == 2 else math.isinf(high))
+    n_tests = 2 if math.isfinite(low) and math.isfinite(high) else 1
+    p_inside = max(above_low, 1 - above_high)
+    p_outside = min(1.0, n_tests * min(above_high, 1 - above_low))
+    part = ClaimContrast(label, "level", mean, None, p_for=p_inside, p_against=p_outside)
+    stated_sign = None if n_tests == 2 else math.isinf(high)
+    return _opened(part, cells.slack(of), stated_sign)
 
 
-def ratio_beyond(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> ClaimContrast:
+def ratio_contrast(
+    label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons
+) -> ClaimContrast:
     """Test that the ratio of two means lies above a bound (if `above`, else below it).
 
     Raises: Untestable if the mean of `to` is not above zero."""
@@ -184,17 +187,17 @@ def ratio_beyond(label: str, of: Weights, to: Weights, bound: float, above: bool
     return _open_if_bounded(ClaimContrast(label, "ratio", ratio, difference, p, 1 - p), [of, to], cells)
 
 
-def direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> ClaimContrast:
+def direction_contrast(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> ClaimContrast:
     """Test that mean `of` is higher (if `higher`, else lower) than mean `to`.
 
-    The effect is their ratio if that is above zero, else their difference."""
+    The effect is the ratio of the means if it is above zero, else their difference."""
     comparison = cells.compared(of, to)
     gap, ratio = comparison.difference, comparison.ratio
-    slack = cells.slack(less(of, to))
+    slack = cells.slack(minus(of, to))
     if ratio.value is None or ratio.value <= 0:
         return _opened(_signed(label, "difference", gap, gap, None, higher), slack, higher)
     part = _signed(label, "ratio", ratio, gap, gap, higher)
-    under = cells.under_floor(less(of, to), ratio.value - 1)
+    under = cells.under_floor(minus(of, to), ratio.value - 1)
     return _opened(replace(part, under_floor=under), slack, higher)
 
 
@@ -232,8 +235,7 @@ def _signed(
 ) -> ClaimContrast:
     """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below.
 
-    The p-value of the contrast becomes `p_for` if the contrast has the stated sign, else `p_against`; the other is
-    1."""
+    If the contrast has the stated sign, its p-value becomes `p_for`, and `p_against` is 1; otherwise the reverse."""
     if tested.p is None or tested.value is None:
         return ClaimContrast(label, measure, effect, beside, None, None)
     has_sign = tested.value > 0 if higher else tested.value < 0
@@ -241,20 +243,20 @@ def _signed(
     return ClaimContrast(label, measure, effect, beside, p_for, p_against)
 
 
-def equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
-    """Test that the ratio `of` / `to` is between 1/(1 + margin) and 1 + margin.
-
-    By two one-sided tests (Schuirmann 1987)."""
+def equivalence_contrast(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
+    """Test by two one-sided tests (Schuirmann 1987) that `of` / `to` is between 1/(1 + margin) and 1 + margin."""
     comparison = cells.compared(of, to)
-    return _between(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
+    return _within_bounds(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the deviation `off` from zero is within ± `margin` times `mean`."""
-    return _between(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
+    return _within_bounds(
+        label, cells.ratio_of_sums(off, mean), cells.sum_of_means(off), off, mean, (-margin, margin), cells
+    )
 
 
-def _between(
+def _within_bounds(
     label: str,
     effect: Estimate,
     beside: Estimate,
@@ -263,17 +265,19 @@ def _between(
     bounds: tuple[float, float],
     cells: Comparisons,
 ) -> ClaimContrast:
-    """Test that `of` / `to` lies between two bounds.
-
-    The effect is called a ratio if both bounds are above zero, else a share."""
+    """Test that `of` / `to` lies between two bounds; its measure is "ratio" if both are above zero, else "share"."""
     _require_positive(to, cells)
     is_ratio = bounds[0] > 0
     part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is not None and above_low is not None and above_high is not None:
-        weights, deviation = (less(of, to), effect.value - 1) if is_ratio else (of, effect.value)
-        inside, outside = max(above_low, 1 - above_high), min(1.0, 2 * min(above_high, 1 - above_low))
-        part = replace(part, p_for=inside, p_against=outside, under_floor=cells.under_floor(weights, deviation))
+        p_inside = max(above_low, 1 - above_high)
+        p_outside = min(1.0, 2 * min(above_high, 1 - above_low))
+        if is_ratio:
+            under_floor = cells.under_floor(minus(of, to), effect.value - 1)
+        else:
+            under_floor = cells.under_floor(of, effect.value)
+        part = replace(part, p_for=p_inside, p_against=p_outside, under_floor=under_floor)
     return _open_if_bounded(part, [of, to], cells)
 
 

@@ -1,10 +1,10 @@
 """Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
-For each cell (a treatment and a metric) it computes the ratio of the means B / A with Fieller's interval, and the
-p-value of no difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are
-not paired. If a campaign has stored the spread between campaigns, this spread is added to the variance of both means
-(`stats.sampled`). With a margin, the gate of `stats.margins` also tests for a regression of more than the margin
-(one-sided, corrected for all cells that it judges). Pure: two reports in, frozen data out."""
+For each cell (a treatment and a metric), the comparison has the ratio of the means B / A with Fieller's interval, and
+the p-value of no difference (Welch), corrected by Holm's method over all cells that could be compared. Blocks of two
+campaigns are not paired. If a campaign has stored the spread between campaigns, it is added to the variance of both
+means (`stats.sampled_mean`). With a margin, the gate of `stats.margins` also tests for a regression of more than the
+margin (one-sided, corrected for all cells that it judges). Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lastro.analysis.comparison import (
     Side,
     UnmatchedTreatments,
 )
-from lastro.analysis.host_facts import APPARATUS, changed, matches_any, named_facts, recorded
+from lastro.analysis.host_facts import APPARATUS, changed_facts, matches_any, named_facts, unnamed_facts
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
@@ -31,11 +31,11 @@ from lastro.grouping import by_key
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import alpha_of, unit_of
-from lastro.stats.margins import Candidate, gate, ratio_test
+from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.resolution import resolution
-from lastro.stats.sampled import CampaignSpread, SampledMean
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
@@ -44,11 +44,11 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 
 class Uncertainty(NamedTuple):
-    """The sources of uncertainty of means in addition to independent noise, each as {name of a metric: source}.
+    """What makes means more uncertain than independent noise, by name of the metric.
 
-    `order_a` and `order_b` have the order of the trials of A and of B, only for metrics whose consecutive trials are
-    correlated. `between` is the spread between equal campaigns, and `steps` the resolution of the values. `other_speed`
-    is true if only one campaign ran on emulated processors, so that times are not comparable."""
+    `order_a` and `order_b` have the order of the trials of A and of B, for metrics whose consecutive trials are
+    correlated. `between` has the spread between equal campaigns, and `steps` the resolution of the values.
+    `other_speed` is true if only one campaign ran on emulated processors, so that times are not comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
@@ -70,8 +70,8 @@ def compare(
     """Compare campaign B with campaign A, treatment by treatment.
 
     `metrics` are names of metrics (default: those that both studies list). `confidence` is by default that of A's
-    study. With `margins`, the gate judges the cells. With `fail_changed_host`, the gate also fails if a
-    fact about the host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
+    study. With `margins`, the gate judges the cells. With `fail_changed_host`, the gate also fails if a fact about the
+    host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
 
     Raises: InputError if A and B are not campaigns of one study, if they are copies, or if a metric or fact is
     unknown."""
@@ -226,7 +226,7 @@ def _judge_by_gate(cells: Sequence[ComparedCell], margins: Margins, alpha: float
     for at, cell in enumerate(cells):
         if cell.means is not None and cell.test is not None and cell.metric.better != "neither":
             mean_a, mean_b = cell.means
-            candidates[at] = Candidate(mean_b, mean_a, cell.metric.better)
+            candidates[at] = GateCandidate(mean_b, mean_a, cell.metric.better)
     of_cells = [margins.of(cell.metric.name) for cell in cells]
     tests = gate(list(candidates.values()), [of_cells[at] for at in candidates], alpha)
     judged = dict(zip(candidates, tests, strict=True))
@@ -254,7 +254,9 @@ def _unexpected(
 
     Facts about Lastro itself, such as its version, may always differ. Raises: InputError for a name in
     `may_differ` that neither campaign recorded."""
-    known = [name for side in (a, b) for facts in (named_facts, recorded) for name in facts(side.provenance.chapters)]
+    known = [
+        name for side in (a, b) for facts in (named_facts, unnamed_facts) for name in facts(side.provenance.chapters)
+    ]
     for name in may_differ:
         if "*" not in name and name not in known:
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
@@ -266,14 +268,14 @@ def _unexpected(
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     """Yield the differences between the campaigns in provenance, profile, settings and design."""
     named_of_a, named_of_b = named_facts(a.provenance.chapters), named_facts(b.provenance.chapters)
-    more = changed(recorded(a.provenance.chapters), recorded(b.provenance.chapters))
+    more = changed_facts(unnamed_facts(a.provenance.chapters), unnamed_facts(b.provenance.chapters))
     differences = [
         *(CampaignDifference("provenance", name, named_of_a[name], named_of_b[name]) for name in named_of_a),
         *(CampaignDifference("provenance", name, *values) for name, values in more.items()),
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
             CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
-            for name in {**a.study.held, **b.study.held}
+            for name in {**a.study.constants, **b.study.constants}
             if name not in PATIENCE
         ),
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
@@ -283,5 +285,5 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
 
 
 def _setting(study: Study, name: str) -> str | None:
-    """Return as text the value at which a study holds a factor or option constant; None if it does not."""
-    return str(study.held[name]) if name in study.held else None
+    """Return the value of a constant of the study as text; None if the study has no such constant."""
+    return str(study.constants[name]) if name in study.constants else None

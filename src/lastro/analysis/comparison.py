@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, Cell, MeasuredIn, Row
 from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
-from lastro.analysis.verdicts import Verdict, direction
+from lastro.analysis.verdicts import Verdict, verdict_on_change
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.margins import GateTest, RatioTest
 from lastro.stats.notes import Note
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 from lastro.study.margins import Margins
 from lastro.study.model import Level, Study
 
@@ -35,15 +35,15 @@ class MissingSide(NamedTuple):
 class ComparedCell:
     """One treatment and metric in both campaigns: their values, the ratio of their means, and its test.
 
-    `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
-    negative or a side is absent. If the mean of A is zero, the ratio has no value. `test` is the test of no difference;
-    it also covers a mean of A that is negative or zero. None if nothing was tested. `absent` lists the campaigns that
-    lack comparable values. `no_test` is the reason why existing values cannot be tested; None if they can. `p_adjusted`
-    is the p-value of `test`, corrected for all cells. `judged` is the result of the gate, with its `margin`; None
-    without a gate, for an untested cell, or if the metric has no better direction. `lost` is true if A has values for
-    this treatment and B has none. `factors` multiply the variances of the means of A and of B, because consecutive
-    trials are correlated (`trends.TrialOrder`). `means` are the means of A and of B, both divided by a common power of
-    two; None if the values are not comparable. `marks` are the kinds of remarks on the values of A and of B."""
+    `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if a side is absent or
+    the mean of A is negative, and has no value if the mean of A is zero. `test` is the test of no difference, which a
+    mean of A that is negative or zero does not prevent; None if nothing was tested. `absent` lists the sides that lack
+    comparable values. `no_test` is the reason why existing values cannot be tested; None if they can. `p_adjusted` is
+    the p-value of `test`, corrected for all cells. `judged` is the result of the gate, with its `margin`; None without
+    a gate, for an untested cell, or if the metric has no better direction. `lost` is true if A has values for this
+    treatment and B has none. `factors` multiply the variances of the means of A and of B, because consecutive trials
+    are correlated (`trends.TrialOrder`). `means` are the means of A and of B, both divided by a common power of two;
+    None if the values are not comparable. `marks` are the kinds of remarks on the values of A and of B."""
 
     metric: Metric
     levels: Levels
@@ -94,13 +94,13 @@ class ComparedCell:
         if self.p_adjusted > self.alpha:
             return "same"
         # Take the direction from the test: a mean of zero has no ratio.
-        return direction(self.metric, math.inf if self.test.t > 0 else 0.0)
+        return verdict_on_change(self.metric, math.inf if self.test.t > 0 else 0.0)
 
     @property
     def loss(self) -> float:
-        """The loss from A to B, as a logarithm: positive if B is worse; a sort key of the comparison.
+        """The loss from A to B, as a logarithm, positive if B is worse: a sort key for cells.
 
-        Plus or minus infinity if a mean is zero, and minus infinity if nothing was tested. If the metric has no better
+        It is infinite if a mean is zero, and minus infinity if nothing was tested. If the metric has no better
         direction, it is the absolute change."""
         value = self.ratio.value if self.ratio is not None else None
         if value is not None and value > 0:
@@ -113,7 +113,7 @@ class ComparedCell:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest relative loss that is within the interval of the ratio; infinite if the ratio has no interval.
+        """The largest relative loss inside the interval of the ratio; infinite if the ratio has no interval.
 
         None if the gate does not judge this cell, or if the cell has no ratio."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:

@@ -2,8 +2,8 @@
 
 A curve has a line for each platform and a panel for each combination of the other factors. The numbers on its
 horizontal axis are the levels of a factor, as in `"instrument.threads" = [1, 1000]`, or the values of an option inside
-the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. Text such as 300M or 16K is a number
-with a prefix."""
+the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. Texts such as 300M and 16K are
+numbers, too."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMGT]?)(?:i?B|bit/s|bps)?", re.IGNORECASE)
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # for an axis, 1000 is close enough to 1024
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # 1000 is close enough to 1024 on an axis
 MOST_PANELS = 12  # in one figure
-_FIRST = "platform"  # the factor that provides the lines, where it varies
+_PLATFORM = "platform"  # the factor that provides the lines, if it varies
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def number_of(level: Level) -> float | None:
 
 
 def _numeric_options(factor: Factor) -> list[str]:
-    """Return each numeric option in which some levels of the factor differ while they agree in everything else."""
+    """Return each numeric option such that some levels of the factor differ only in this option."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split_levels(factor, name)]
 
@@ -124,7 +124,7 @@ def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]
         part, options = split_options(str(level))
         text = options.pop(option, "")
         number = number_of(text)
-        if not number:  # 0 means that the part chooses a size: it has no place on the axis
+        if not number:  # 0 means that the part chooses a size, which has no place on the axis
             continue
         rest = join_options(part, [f"{name}={value}" for name, value in options.items()])
         split[level] = (int(text) if text.isdigit() else text, rest)
@@ -137,14 +137,14 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
     labels = sorted({text for text, _ in places.values()}, key=lambda text: number_of(text) or 0.0)
     rows = [row for row in report.rows if row.treatment.levels[factor] in places]
     others = [dict(_other_levels(report, row, factor, places)) for row in rows]
-    # Keep the rest of a level even if it is the same everywhere: it says what the number belongs to.
+    # Keep the rest of a level even if it is the same everywhere, because it says what the number belongs to.
     first = others[0] if others else {}
-    names = [n for n in first if n == factor or len({levels[n] for levels in others}) > 1]
-    lines = _FIRST if _FIRST in names else next((n for n in names if n != factor), "")
-    panels = tuple(n for n in names if n != lines)
+    names = [other for other in first if other == factor or len({levels[other] for levels in others}) > 1]
+    lines = _PLATFORM if _PLATFORM in names else next((other for other in names if other != factor), "")
+    panels = tuple(other for other in names if other != lines)
     by_panel: dict[tuple[str, ...], dict[str, dict[Level, Row]]] = {}
     for row, levels in zip(rows, others, strict=True):
-        panel = by_panel.setdefault(tuple(levels[n] for n in panels), {})
+        panel = by_panel.setdefault(tuple(levels[other] for other in panels), {})
         label, _ = places[row.treatment.levels[factor]]
         panel.setdefault(levels.get(lines, ""), {})[label] = row
     return Curve(
@@ -162,12 +162,12 @@ def _other_levels(
 ) -> Iterator[tuple[str, str]]:
     """Yield (factor, level) of a treatment for all varying factors; the level of `factor` is without the axis number.
 
-    The level of a part, such as `platform`, includes its varying options, such as `platform.storage`."""
+    The level of a part, such as `platform`, includes the options that vary separately, such as `platform.storage`."""
     levels = dict(row.treatment.levels)
     _, rest = places[levels.pop(factor)]
     if rest:
         levels[factor] = rest
-    varying = [each.name for each in report.varying if each.name in levels]
+    varying = [other.name for other in report.varying if other.name in levels]
     for name in varying:
         kind = name.partition(".")[0]
         if kind == name:
@@ -179,7 +179,7 @@ def _other_levels(
 def _panel(levels: tuple[str, ...], by_line: Mapping[str, Mapping[Level, Row]], labels: Sequence[Level]) -> Panel:
     """Return the panel of these levels; `by_line` is {line: {label of a number: row}}."""
     baseline = {line for line, rows in by_line.items() if any(row.is_baseline for row in rows.values())}
-    if len(baseline) == len(by_line) > 1:  # the baseline is a number of every line, not one of the lines
+    if len(baseline) == len(by_line) > 1:  # the baseline is a number on the axis, not one of the lines
         baseline = set()
     lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in by_line.items())
     return Panel(levels, tuple(lines))

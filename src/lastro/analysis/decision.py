@@ -14,8 +14,8 @@ from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.joined_campaigns import MACHINE, across_campaigns
-from lastro.analysis.requirement_checks import check
+from lastro.analysis.joined_campaigns import MACHINE, compare_members
+from lastro.analysis.requirement_checks import check_requirement
 from lastro.analysis.table_choice import TableChoice, is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
@@ -24,15 +24,15 @@ from lastro.stats.campaign_effects import linked
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, LimitOdds, Stage, choose, more_blocks
 from lastro.stats.intervals import alpha_of
-from lastro.stats.looks import look
+from lastro.stats.look_state import FEWEST_BLOCKS, LookState
+from lastro.stats.looks import take_look
 from lastro.stats.notes import Note
-from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import Cost, ServiceLevel, is_choice
 
-Judge = Callable[..., Choice]  # as `stats.decision.choose`
+Judge = Callable[..., Choice]  # with the arguments of `stats.decision.choose`
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class SlaQuestion:
 
     A combination of levels is a candidate only if it has the `required` properties. The `wished` properties decide
     between candidates whose costs are not distinguishable. `under` is {factor: levels} of the conditions in which the
-    service levels must hold; if empty, all conditions that were measured. `factors` are the factors whose levels a
-    candidate combines. By default, these are all varying factors that users choose, except those in `under`. If there
-    are none, they are all factors that users choose, even those in `under` or with one level."""
+    service levels must hold; if empty, they must hold in all measured conditions. `factors` are the factors whose
+    levels a candidate combines. If empty, these are all varying factors that users choose, except those in `under`; if
+    there are none, all factors that users choose, even those in `under` or with one level."""
 
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None = None
@@ -81,7 +81,7 @@ class SlaQuestion:
         under: Mapping[str, Sequence[str]] | None = None,
         confidence: float | None = None,
     ) -> SlaQuestion:
-        """Parse the question that a user asks on the command line; what the user leaves out is as in the study file.
+        """Parse the question that a user asks on the command line; omitted parts are those of the study file.
 
         Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
         of_study = cls.of_study(report)
@@ -118,9 +118,8 @@ class SlaQuestion:
 class Deployment:
     """A combination of levels that a user may choose; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met. Reasons
-    that Lastro can translate are notes. `wishes` says for each wish of the question whether it is met; None if that is
-    not known."""
+    `gaps` are the reasons why treatments with these levels were not measured, or why requirements are not met.
+    Translatable reasons are notes. `wishes` has for each wish of the question whether it is met; None if not known."""
 
     levels: Mapping[str, str]
     label: str
@@ -130,14 +129,14 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The answer to a question. Candidates are known by their indices in `candidates`, which has the study's order.
+    """The answer to a question. Candidates are given by their indices in `candidates`, which has the study's order.
 
-    `choice` has the judgement of each candidate, and the recommended one. Among accepted candidates whose costs are not
-    distinguishable, it is the one that meets the most wishes. `cheapest` is the index of the candidate that would be
-    recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates,
-    because they do not meet a requirement, or because it is not known whether they do. `conditions` has for each
-    condition {factor: level} of the factors whose levels differ between conditions, and `given` that of the others.
-    `looks` are the looks of the campaign that settled this question; empty if none did."""
+    `choice` has the judgement of each candidate, and the recommended candidate: among accepted candidates whose costs
+    are not distinguishable, the one that meets the most wishes. `cheapest` is the index of the candidate that would be
+    recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates
+    because they do not meet a requirement, or because it is not known whether they do. `conditions` has {factor: level}
+    of each condition, for the factors whose levels differ between conditions; `given` has the levels of all other
+    factors. `looks` are the campaign's looks, if they tested this question; else empty."""
 
     report: CampaignResults
     question: SlaQuestion
@@ -170,10 +169,10 @@ class SlaDecision:
         return frozenset(dropped.candidate for look in self.looks for dropped in look.dropped)
 
     def nearest_limit(self, at: int) -> LimitOdds | None:
-        """Return how candidate `at` compares with the limit that it holds with the lowest probability.
+        """Return the odds of the limit that candidate `at` holds with the lowest probability.
 
-        Of equally probable limits, it is the one whose distance from the mean is the fewest half widths of the
-        interval. None if no limit has a value."""
+        Among equally probable limits, it is the one that is nearest to the mean, in half widths of the interval. None
+        if the candidate has no value for any limit."""
         odds_by_level = zip(self.question.levels, self.choice.odds[at].limits, strict=True)
         known = [(odds.holds, _half_widths(level, odds), odds) for level, odds in odds_by_level if odds]
         return min(known, key=itemgetter(0, 1))[2] if known else None
@@ -181,8 +180,8 @@ class SlaDecision:
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
         """Return how many more blocks are needed to decide on candidate `at` (default: the likeliest).
 
-        `chance` is the probability with which they suffice. None if even the maximum number of blocks would not, and
-        for several campaigns, whose differences more blocks do not reduce."""
+        `chance` is the probability with which they suffice. None if not even the maximum number of blocks suffices.
+        Also None for several campaigns, because more blocks do not reduce the differences between campaigns."""
         at = self.choice.likeliest if at is None else at
         assert at is not None
         if self.n_campaigns > 1:
@@ -190,10 +189,10 @@ class SlaDecision:
         return more_blocks(self.choice.odds[at].tail, self.n_blocks, chance, self.choice.levels(self.question.alpha))
 
     def more_blocks_on_cost(self, chance: float) -> int | None:
-        """Return the number of further blocks after which it is known which candidates in `choice.alike` cost less.
+        """Return the number of further blocks that show which candidates in `choice.alike` cost less.
 
-        For each candidate, that number suffices with the probability `chance`. None if even the maximum number would
-        not, or if there is no such candidate."""
+        For each candidate, they suffice with the probability `chance`. None if not even the maximum number suffices, or
+        if there is no such candidate."""
         alpha = self.question.alpha
         needed = [more_blocks(less, self.n_blocks, chance, (alpha, alpha)) for less in self.choice.alike_less]
         known = [n for n in needed if n is not None]
@@ -201,7 +200,7 @@ class SlaDecision:
 
     @property
     def cost_blocks(self) -> list[int | None] | None:
-        """The numbers of `more_blocks_on_cost` with 50 % and with 80 %.
+        """The results of `more_blocks_on_cost` for the probabilities 50 % and 80 %.
 
         None if no candidate is in `choice.alike`, and for several campaigns."""
         if not self.choice.alike_less or self.n_campaigns > 1:
@@ -209,7 +208,7 @@ class SlaDecision:
         return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)]
 
     def order(self) -> list[int]:
-        """Return the indices of all candidates: accepted by cost, open by probability, rejected, then not measured."""
+        """Return the indices of all candidates: accepted (by cost), open (by probability), rejected, not measured."""
         choice = self.choice
         open_ones = [at for at in range(len(choice.odds)) if choice.verdict(at) == "open"]
         open_ones.sort(key=lambda at: -choice.odds[at].holds)
@@ -230,7 +229,7 @@ class SlaDecision:
 
 
 class Undecidable(InputError):
-    """The trials do not allow a decision: too few blocks, or campaigns that are not those of one host."""
+    """The trials do not allow a decision: there are too few blocks, or campaigns of different hosts."""
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
@@ -253,15 +252,15 @@ def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: Ta
     return (choice or TableChoice()).of(decision.ranked_rows() if decision else report.rows, report)
 
 
-def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
+def look_at(report: CampaignResults, fraction: float, before: LookState) -> tuple[SlaDecision | None, LookState]:
     """Decide the study's question on a running campaign, after this fraction of its maximum number of blocks.
 
-    `before` is what earlier looks have settled. Return the decision so far (None with fewer than two blocks), and what
-    all looks including this one have settled."""
+    `before` is the state after the earlier looks. Return the decision so far (None with fewer than two blocks), and the
+    state after this look."""
     after = [before]
 
     def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
-        choice, settled = look(trials, limits, weights, size, alpha, fraction, before)
+        choice, settled = take_look(trials, limits, weights, size, alpha, fraction, before)
         after.append(settled)
         return choice
 
@@ -271,11 +270,11 @@ def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[
 def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None = None) -> SlaDecision:
     """Judge every candidate by its valid trials in the conditions of the question.
 
-    If the campaign had looks that asked this question, the candidates that its looks accepted and rejected
-    stay so, and nothing is tested again. `judge` replaces `stats.decision.choose`.
+    If the campaign had looks that asked this question, candidates stay accepted or rejected as the looks decided, and
+    nothing is tested again. `judge` replaces `stats.decision.choose`.
 
     Raises: InputError without a service level, and for a level that the study does not have; Undecidable if no metric
-    of the question has values in two blocks, and for several campaigns that `campaigns_of` or their trials forbid."""
+    of the question has values in two blocks, or if several campaigns are not comparable."""
     if not question.levels:
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     usual = _usual_factors(report, question.under)
@@ -316,7 +315,9 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         lacking,
         tuple({name: condition[name] for name in varied} for condition in conditions),
         {name: levels[name][0] for name in rest if name not in varied},
-        _by_wishes(choice, [sum(map(bool, each.wishes)) for each in deployments], priced=bool(question.cost)),
+        _prefer_wishes(
+            choice, [sum(map(bool, deployment.wishes)) for deployment in deployments], priced=bool(question.cost)
+        ),
         n_blocks,
         looks,
         choice.recommended,
@@ -327,7 +328,7 @@ def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
     """Return {block: campaign} of a report on several campaigns; None for one, even if its blocks ran on a fleet.
 
     Raises: Undecidable if they ran on different machines."""
-    across = None if report.of_fleet else across_campaigns(report)
+    across = None if report.of_fleet else compare_members(report)
     if across is None:
         return None
     if across.other_machine:
@@ -348,11 +349,11 @@ def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) 
     )
 
 
-def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
+def _prefer_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
     """Return the choice, with the recommendation moved to the candidate that meets the most wishes.
 
-    Only accepted candidates whose costs are not distinguishable from the recommended one compete; without costs (not
-    `priced`), all accepted ones. `n_met` is the number of wishes that each candidate meets."""
+    Only accepted candidates whose costs are not distinguishable from that of the recommended one compete or, without
+    costs (not `priced`), all accepted candidates. `n_met` has the number of wishes that each candidate meets."""
     if choice.recommended is None:
         return choice
     near = (choice.recommended, *choice.alike)
@@ -377,12 +378,12 @@ def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: 
 
 
 def _after_looks(last: Look) -> Stage:
-    """Return the stage after the last look: what it accepted and rejected stays so, and nothing else is settled."""
+    """Return the stage after the last look: its accepted and rejected candidates are final, no others are decided."""
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
 def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return by how many half widths of its interval a mean keeps its limit, below zero if it breaks the limit."""
+    """Return the distance of a mean from its limit, in half widths of its interval; negative if it breaks the limit."""
     mean, low, high = odds.mean.spread
     half = mean - low if level.at_least else high - mean
     distance = (mean - level.limit) * (1 if level.at_least else -1)
@@ -412,7 +413,7 @@ def _split_by_requirements(
     first_rows = {number_of[row.treatment.index]: row for row in reversed(rows)}
     reasons = {}
     for number, row in first_rows.items():
-        checks = [check(report, row, requirement) for requirement in question.required]
+        checks = [check_requirement(report, row, requirement) for requirement in question.required]
         reasons[number] = tuple(why for is_met, why in checks if not is_met)
     lacking = [
         Deployment(levels, label_of(levels, report), reasons[number])
@@ -425,11 +426,9 @@ def _split_by_requirements(
 def _deployment(
     report: CampaignResults, question: SlaQuestion, levels: Mapping[str, str], rows: Sequence[Row]
 ) -> Deployment:
-    """Return the candidate of these levels.
-
-    `rows` are its treatments. Its `gaps` are the reasons why some of them have no valid trial."""
+    """Return the candidate with these levels, whose treatments are `rows`."""
     gaps = dict.fromkeys(row.reason or Note(row.status) for row in rows if not row.n_valid)
-    wishes = tuple(check(report, rows[0], wish)[0] for wish in question.wished)
+    wishes = tuple(check_requirement(report, rows[0], wish)[0] for wish in question.wished)
     return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
 
 
@@ -438,7 +437,7 @@ def metric_trials(
 ) -> MetricTrials:
     """Return the values of a metric in these rows; `at` is {treatment: (index of candidate, index of condition)}.
 
-    Values that the load generator limited also count as lower bounds if higher is better."""
+    A value that the load generator limited also counts as a lower bound if higher is better."""
     index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
     cells: dict[tuple[int, int], dict[int, float]] = {}
     floors: set[tuple[int, int]] = set()

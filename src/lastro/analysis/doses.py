@@ -20,8 +20,8 @@ from lastro.units import human_bytes, significant
 NOTE = "doses"
 _MOST = 1e18  # of any quantity: more is not a reading, and sums must not overflow
 _PLATFORM = "platform"
-_PLACE = ("anomaly", _PLATFORM, "isolation")  # what decides how a neighbour runs
-_UNEQUAL = 2.0  # the ratio of two doses above which they are not the same neighbour
+_PLACE = ("anomaly", _PLATFORM, "isolation")  # the factors that determine how a neighbour runs
+_UNEQUAL = 2.0  # if the ratio of two doses is larger, the platforms did not have the same neighbour
 _NEGLIGIBLE_CPUS = 0.1  # a neighbour that uses less does not burden CPUs
 
 
@@ -55,7 +55,7 @@ QUANTITIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DoseSpread:
     """The mean of a quantity over trials, with its least and its greatest value."""
 
     mean: float
@@ -63,7 +63,7 @@ class Spread:
     greatest: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> DoseSpread:
         return cls(math.fsum(values) / len(values), min(values), max(values))
 
 
@@ -73,7 +73,7 @@ class DoseRow:
 
     levels: tuple[str, ...]
     trials: int
-    spreads: dict[str, Spread]
+    spreads: dict[str, DoseSpread]
 
     @property
     def text(self) -> str:
@@ -148,7 +148,7 @@ def unequal_doses(doses: Doses) -> UnequalDoses | None:
     return most_unequal
 
 
-def spreads_of(attempts: Sequence[Attempt]) -> dict[str, Spread]:
+def spreads_of(attempts: Sequence[Attempt]) -> dict[str, DoseSpread]:
     """Return {name of a quantity: its spread over these valid attempts}; empty if none of them noted a dose."""
     return _spreads(_noted_doses(attempts))
 
@@ -157,12 +157,12 @@ def _noted_doses(attempts: Sequence[Attempt]) -> list[Dose]:
     return [dose for attempt in attempts if (dose := _read_dose(attempt.notes.get(NOTE)))]
 
 
-def _spreads(doses: Sequence[Dose]) -> dict[str, Spread]:
+def _spreads(doses: Sequence[Dose]) -> dict[str, DoseSpread]:
     spreads = {}
     for quantity in QUANTITIES:
         values = [dose[quantity.name] for dose in doses if quantity.name in dose]
         if values:
-            spreads[quantity.name] = Spread.of(values)
+            spreads[quantity.name] = DoseSpread.of(values)
     return spreads
 
 

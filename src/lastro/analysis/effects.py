@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lastro.analysis.build import decide
+from lastro.analysis.build import decision_by_p
 from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.metric_values import MetricValues, Sides
 from lastro.analysis.model import BaselineComparison, Correction, Headline, LevelEffect
@@ -16,8 +16,8 @@ from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
-from lastro.stats.noise_floor import is_below_floor, scaled
-from lastro.stats.weights import less
+from lastro.stats.noise_floor import floor_of_contrast, is_below_floor
+from lastro.stats.weights import minus
 
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
@@ -30,7 +30,7 @@ def level_effects(
 ) -> tuple[LevelEffect, ...]:
     """Compare all levels of factors with their reference levels; all comparisons are one family.
 
-    `wanted` has for each factor (factor, {other factor: level}): only treatments with these levels of the other factors
+    An entry of `wanted` is (factor, {other factor: level}): only treatments with these levels of the other factors
     count. `floor` is the noise floor of a comparison of two treatments, as a fraction; None if it is not known."""
     if data.model is None:
         return ()
@@ -62,7 +62,7 @@ class _LevelPair(NamedTuple):
 def _effect(
     data: MetricValues, pair: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
 ) -> LevelEffect:
-    weights = less(*sides).values()
+    weights = minus(*sides).values()
     ratio = comparison.ratio.value
     aliases = list(data.aliases(pair.factor))
     for name, _ in pair.given:
@@ -70,10 +70,10 @@ def _effect(
     return LevelEffect(
         **pair._asdict(),
         comparison=comparison,
-        decision=decide(comparison.p_adjusted, alpha_of(data.confidence)),
+        decision=decision_by_p(comparison.p_adjusted, alpha_of(data.confidence)),
         cells=len(sides[0]),
         n=(_n_trials(data, sides[0]), _n_trials(data, sides[1])),
-        floor=None if floor is None else scaled(floor, weights),
+        floor=None if floor is None else floor_of_contrast(floor, weights),
         under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
         kinds=(ALIASED,) if aliases else (),
         aliases=tuple(dict.fromkeys(aliases)),
@@ -94,7 +94,7 @@ def with_marks(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelE
 def _kinds_of_marks(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
     """Return the kinds of marks on the values from which an effect is computed.
 
-    They are the values of treatments that have the level or the reference level of the effect, and its `given`
+    These are the values of treatments that have the level or the reference level of the effect, and its `given`
     levels."""
     levels, given = {effect.level, effect.reference}, dict(effect.given)
     return in_order(

@@ -1,4 +1,4 @@
-"""The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
+"""The key findings of a campaign: which levels of a factor differ, are alike or are undecided, and by how much.
 
 The findings are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor
 on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
@@ -22,13 +22,13 @@ from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.metric_values import MetricValues, values_of
 from lastro.analysis.model import Analysis, FactorPairs
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
 from lastro.results.additions import HOPS
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
 
-ALIKE = 0.10  # relative difference up to which means are called alike, if the study does not say what matters
+ALIKE = 0.10  # relative difference up to which means are called alike, if the study has no margin for the metric
 
 Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is compared with)
 
@@ -74,7 +74,11 @@ class MetricFindings:
     @property
     def largest_first(self) -> list[FactorPairs]:
         """The factors in descending order of their largest significant difference; those without one come last."""
-        return sorted(self.factors, key=_largest_first)
+
+        def negative_largest(factor: FactorPairs) -> float:
+            return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
+
+        return sorted(self.factors, key=negative_largest)
 
     @property
     def compared(self) -> list[FactorPairs]:
@@ -83,7 +87,7 @@ class MetricFindings:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every pair of levels of each factor once."""
+        """Every pair of levels of each factor, each pair once."""
         with_reference = [pair for factor in self.compared for pair in factor.effects.values()]
         return with_reference + [factor.pairs[levels] for factor in self.compared for levels in factor.in_order]
 
@@ -132,10 +136,10 @@ class MissingTreatments:
 class Findings:
     """The key findings of a campaign.
 
-    `interference` is None without a neighbour. `hops` has (levels of the other factors, the line fitted to the first
-    metric over the number of hops of a chain). `covered` are the names of the factors on which `interference` and
-    `hops` report. `first` are the findings on the first metric. `others` are the findings on all other metrics; metrics
-    with a better direction come first."""
+    `interference` is None without a neighbour. `hops` has (levels of the other factors, the first metric's line over
+    the number of hops of a chain). `covered` are the names of the factors that `interference` and `hops` cover. `first`
+    are the findings on the first metric. `others` are the findings on all other metrics; metrics with a better
+    direction come first."""
 
     interference: Interference | None
     hops: tuple[tuple[tuple[str, ...], SizeRelation], ...]
@@ -150,7 +154,7 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
 
     `analysis` is the analysis of the report, if the caller has it. Without it, only the comparisons that the findings
     need are computed, in a fraction of the time."""
-    if not any(cell.points for row in report.rows for cell in row.cells):
+    if not report.blocks:
         return None
     neighbours = interference(report)
     covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
@@ -170,7 +174,7 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
 
 
 def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
-    """Return (levels of the other factors, the first metric's relation to the number of hops), where a line fits."""
+    """Return (levels of the other factors, the first metric's relation to the number of hops) if it has a line."""
     growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
     relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
     return tuple((levels, relation) for levels, relation in relations if relation.line)
@@ -181,13 +185,9 @@ def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindin
     data, margin = values_of(view), view.report.study.margins.get(view.metric.name, ALIKE)
     if analysis is not None:
         return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs, margin)
-    known = floor_here(view)
+    known = applicable_floor(view)
     floor = known.share if known else None
     return MetricFindings(view.metric, data, factor_pairs(data, main_effects(data, floor), floor), margin)
-
-
-def _largest_first(factor: FactorPairs) -> float:
-    return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
 
 
 def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:

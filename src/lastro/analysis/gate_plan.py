@@ -1,8 +1,8 @@
-"""Plan a gate: by number of blocks, which losses it would detect, and how probably it shows that there are none.
+"""Plan a gate: for several numbers of blocks, which losses it would detect, and how probably it excludes any loss.
 
 The noise is estimated from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment
-between blocks is moderated: drawn towards the pooled spread of all treatments (`moderation.drawn_to_pooled`).
-Treatments that the pilot lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure."""
+between blocks is shrunk towards the pooled spread of all treatments (`stats.moderation`). Treatments that the pilot
+lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
-from lastro.stats.moderation import drawn_to_pooled
-from lastro.stats.sampled import CampaignSpread, SampledMean
+from lastro.stats.moderation import moderated_variances
+from lastro.stats.sampled_mean import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
@@ -60,9 +60,9 @@ class Noise:
 class GatePower:
     """The power of a gate that compares two campaigns of `blocks` blocks each.
 
-    `median` and `noisiest` are the smallest losses detected with a power of 80 %, in the median and in the noisiest
-    cell, as fractions; infinite if a loss of any size may be missed. `shown` is the probability of the outcome "shown"
-    if nothing changed. `duration_s` is the duration of both campaigns together."""
+    `median` and `noisiest` are the smallest losses that the gate detects with a power of 80 %, in the median cell and
+    in the noisiest cell, as fractions; infinite if a loss of any size may be missed. `shown` is the probability of the
+    outcome "shown" if nothing changed. `duration_s` is the duration of both campaigns together."""
 
     blocks: int
     median: float
@@ -156,7 +156,7 @@ class GatePlan:
         return Counter(replace(cell, treatment="") for cell in self.cells)
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
-        """Return the least loss that the gate finds in a cell; infinite if it may miss every loss, however large."""
+        """Return the least loss that the gate finds in a cell; infinite if it may miss a loss of any size."""
         loss = cell.precision(blocks).least_found(self._margin(cell), self._alpha)
         return math.inf if loss is None else loss
 
@@ -231,8 +231,9 @@ def gate_plan(
 
 def _check_same_study(study: Study, pilot: CampaignResults) -> None:
     """Raise InputError unless the pilot has the scenario and the factors of the study."""
-    ours, theirs = ((each.scenario, {factor.name for factor in each.factors}) for each in (study, pilot.study))
-    if ours != theirs:
+    if study.scenario != pilot.study.scenario or {f.name for f in study.factors} != {
+        f.name for f in pilot.study.factors
+    }:
         raise InputError(
             f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
             "give a campaign of this study, or its A/A campaign",
@@ -242,12 +243,9 @@ def _check_same_study(study: Study, pilot: CampaignResults) -> None:
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
     """Return the metrics with these names, by default those of the study that have a better direction.
 
-    Raises: InputError for a metric that is unknown or has no better direction, or if the study has no metric with
-    one."""
-    listed, known = (
-        {metric.name: metric for metric in metrics if metric.better != "neither"}
-        for metrics in (study.metrics, (*study.metrics, *study.all_metrics))
-    )
+    Raises: InputError for a metric that is unknown or has no better direction, or if no metric of the study has one."""
+    known = {metric.name: metric for metric in (*study.metrics, *study.all_metrics) if metric.better != "neither"}
+    listed = [metric.name for metric in study.metrics if metric.name in known]
     for name in names:
         if name not in known:
             raise InputError(f"the gate does not judge a metric '{name}'", did_you_mean(name, known))
@@ -276,10 +274,9 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     if not measured:
         return
     variances, df = zip(*measured.values(), strict=True)
-    drawn = drawn_to_pooled(variances, df)
     spreads = {
         levels: (math.sqrt(variance), freedom)
-        for levels, variance, freedom in zip(measured, drawn.variances, drawn.df, strict=True)
+        for levels, variance, freedom in zip(measured, *moderated_variances(variances, df), strict=True)
     }
     noisiest = max(spreads.values())
     for treatment in treatments:

@@ -1,8 +1,9 @@
 """The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
 The growth is determined for each combination of the other factors. With three sizes or more, a line is fitted to the
-means; its parameters and curvature have intervals by the model of the metric. Any two means lie on a line, so with two
-sizes the ratio of the means is compared with the ratio of the sizes. The scenario defines which factor has sizes."""
+means; the model of the metric gives the intervals of its parameters and of its bend. Two means always lie on a line, so
+with two sizes the ratio of the means is compared with the ratio of the sizes. The scenario defines which factor has
+sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Point, Row, by_block
 from lastro.results.additions import SizedFactor
-from lastro.stats.contrasts import combined
+from lastro.stats.contrasts import sum_of_model_means
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
@@ -41,8 +42,8 @@ class SizeRelation:
 class Line:
     """The least-squares line through the means: slope, intercept, and `bend`, the quadratic coefficient.
 
-    These have no intervals if a mean is of a single value. If the means bend, `slope` is still that of the nearest
-    line."""
+    The estimates have no intervals if a mean is of a single value. If the means bend, `slope` is still that of the
+    least-squares line."""
 
     slope: Estimate
     intercept: Estimate
@@ -174,7 +175,7 @@ def _by_line(x: Sequence[int], rows: Sequence[Row], view: MetricView) -> SizeRel
         return SizeRelation(None, None, "unknown")
     cells = [row.treatment.index for row in rows]
     slope, intercept, bend = (
-        combined(view.model, dict(zip(cells, weights(x), strict=True)), view.confidence)
+        sum_of_model_means(view.model, dict(zip(cells, weights(x), strict=True)), view.confidence)
         for weights in (slope_weights, intercept_weights, bend_weights)
     )
     line = Line(slope, intercept, bend)

@@ -24,7 +24,7 @@ class PooledHistogram:
         return sample_mean(values) if values else None
 
 
-def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
+def pooled_histograms(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
     """Return {treatment: {name: the sum of its valid trials' histograms of this name}}.
 
     Only histograms whose name is in `names` are included, and empty ones are left out. Trials are added up, not
@@ -34,7 +34,7 @@ def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[st
     by_treatment: dict[int, dict[str, list[tuple[Attempt, Histogram]]]] = {}
     for attempt, histograms in zip(valid, stored, strict=True):
         for named in histograms:
-            if named.name in names and named.histogram.n_in_all:
+            if named.name in names and named.histogram.n_events:
                 by_name = by_treatment.setdefault(attempt.treatment, {})
                 by_name.setdefault(named.name, []).append((attempt, named.histogram))
     return {

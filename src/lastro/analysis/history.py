@@ -14,20 +14,20 @@ from itertools import pairwise, takewhile
 from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.host_facts import changed, named_facts, recorded
+from lastro.analysis.host_facts import changed_facts, named_facts, unnamed_facts
 from lastro.analysis.pooled_study import machine
 from lastro.analysis.table_choice import known_level
-from lastro.analysis.verdicts import Verdict, direction
+from lastro.analysis.verdicts import Verdict, verdict_on_change
 from lastro.errors import InputError, did_you_mean
 from lastro.results.history_points import History, HistoryPoint, HistoryRemark, KeptSummary, Levels
 from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.change_points import FEWEST, ChangePoint, change_points
-from lastro.study.levels import listed
+from lastro.study.levels import find_levels
 from lastro.study.model import PATIENCE
 
 ALPHA = 0.005  # of any false change in all series together, at one look
-_STRICTER = 1.05  # power of the number of series by which `ALPHA` is divided
+_STRICTER = 1.05  # `ALPHA` is divided by the number of series to this power
 CONFIDENCE = 0.95
 Cause = Literal["software", "host", "unknown"]
 Wanted = Mapping[str, Sequence[str]]  # {factor: levels}
@@ -48,8 +48,8 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
     facts = {name: fact for name, fact in named_facts(report.provenance.chapters).items() if fact is not None}
     return HistoryPoint(
         campaign, report.progress.first_utc, label, report.study.name, report.study.scenario,
-        {name: str(value) for name, value in report.study.held.items() if name not in PATIENCE},
-        ", ".join(filter(None, (host, *more))), {**facts, **recorded(report.provenance.chapters)},
+        {name: str(value) for name, value in report.study.constants.items() if name not in PATIENCE},
+        ", ".join(filter(None, (host, *more))), {**facts, **unnamed_facts(report.provenance.chapters)},
         tuple(replace(metric, cell=None) for metric in report.metrics), summaries,
     )  # fmt: skip
 
@@ -95,15 +95,15 @@ class HistoryChange:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSeries:
+class HistorySeries:
     """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`.
 
     `judged` are the values in which changes are looked for: the means, or their ratios to the means of the sentinel.
     `sentinel` has the levels of this sentinel; None without one. `left_out` is the number of campaigns without an exact
     value of the treatment or of the sentinel. `muted` is the remark by which a user muted the series; None without one.
-    `place` names the study, the host or the constants of the series if other series differ in them; else it is
-    empty. `new_constants` are the constants that were new when the first campaign of the series was added: their values
-    differ from the first ones that the history had of this study on this host. They stay the same as it grows."""
+    `place` names the study, the host or the constants in which other series differ; else it is empty. `new_constants`
+    are the constants whose values in the series differ from the first values in the history, for the same study and
+    host. They do not change when the history grows."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
@@ -143,24 +143,24 @@ class KeptSeries:
 class HistoryReport:
     """The series that a user chose, and the `alpha` of each, which depends on the number of decidable series."""
 
-    series: tuple[KeptSeries, ...]
+    series: tuple[HistorySeries, ...]
     alpha: float
 
     @property
-    def alarms(self) -> tuple[tuple[KeptSeries, HistoryChange], ...]:
+    def alarms(self) -> tuple[tuple[HistorySeries, HistoryChange], ...]:
         return tuple((series, change) for series in self.series for change in series.alarms)
 
 
 def alpha_of_each(n_series: int) -> float:
     """Return the `alpha` of each of `n_series` series that are judged together.
 
-    Dividing `ALPHA` by their number would hold the error rate at one look. But the rarer a false change is, the fewer
-    of those at successive looks are the same one: over many looks, all series together would show more of them than a
-    single series does (`benches/history_rates.py`)."""
+    Dividing `ALPHA` by their number would control the error rate at one look only. Successive looks at one series often
+    show the same false change, but less often if false changes are rarer. So over many looks, all series together would
+    show more false changes than a single series does (`benches/history_rates.py`)."""
     return float(ALPHA / n_series**_STRICTER)
 
 
-def judge(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
+def judge_history(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
     """Look for changes in the series of one metric (empty: all metrics) of the treatments with the levels `where`.
 
     Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a metric, factor or level that the
@@ -192,14 +192,14 @@ def named_point(history: History, name: str) -> HistoryPoint:
 def fact_changes(points: Sequence[HistoryPoint]) -> Iterator[FactChange]:
     """Yield the facts of the host that changed from each point to the next."""
     for before, after in pairwise(points):
-        for name, (was, is_) in changed(before.facts, after.facts).items():
+        for name, (was, is_) in changed_facts(before.facts, after.facts).items():
             yield FactChange(after, name, was, is_)
 
 
 # The series of a history
 
 
-def _all_series(history: History) -> Iterator[KeptSeries]:
+def _all_series(history: History) -> Iterator[HistorySeries]:
     """Yield a series for each metric of each treatment that has exact values; only comparable points share a series."""
     for added in _group_comparable(history.added):
         new = _new_constants(added[0], history.added)
@@ -218,14 +218,14 @@ def _all_series(history: History) -> Iterator[KeptSeries]:
                 measured_in, summaries = zip(*exact, strict=True)
                 means = tuple(summary.mean for summary in summaries)
                 left_out = len(group) - len(exact)
-                yield KeptSeries(newest_metric, measured_in, summaries, means, left_out=left_out, new_constants=new)
+                yield HistorySeries(newest_metric, measured_in, summaries, means, left_out=left_out, new_constants=new)
 
 
 def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]]:
     """Group the points by study, scenario, host and the values of constants.
 
-    Two points are compared only by constants that both have: a new version of Lastro may add constants. The points are
-    in the order in which they were added, so none changes its group when others are added."""
+    Only constants that both points have are compared, because a new version of Lastro may add constants. The points are
+    in the order in which they were added, so a later point never changes the group of an earlier one."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
         group = next((group for group in groups if _are_comparable(group[-1], point)), None)
@@ -236,11 +236,10 @@ def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]
     return groups
 
 
-def _are_comparable(one: HistoryPoint, other: HistoryPoint) -> bool:
-    common = one.settings.keys() & other.settings.keys()
-    return _study_on_host(one) == _study_on_host(other) and all(
-        one.settings[name] == other.settings[name] for name in common
-    )
+def _are_comparable(first: HistoryPoint, second: HistoryPoint) -> bool:
+    common = first.settings.keys() & second.settings.keys()
+    same_constants = all(first.settings[name] == second.settings[name] for name in common)
+    return same_constants and _study_on_host(first) == _study_on_host(second)
 
 
 def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
@@ -248,18 +247,18 @@ def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
 
 
 def _new_constants(point: HistoryPoint, added: Sequence[HistoryPoint]) -> dict[str, str]:
-    """Return the constants of a point whose values differ from the first ones among the points added before it.
+    """Return the constants of a point whose values differ from the first values among the points added before it.
 
-    A constant that none of these points has is not new: an older Lastro did not record it."""
+    A constant that no earlier point has is not new, because an older version of Lastro did not record it."""
     first: dict[str, str] = {}
-    for earlier in takewhile(lambda each: each is not point, added):
+    for earlier in takewhile(lambda other: other is not point, added):
         if _study_on_host(earlier) == _study_on_host(point):
             first = {**earlier.settings, **first}
     return {name: value for name, value in point.settings.items() if first.get(name, value) != value}
 
 
-def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
-    """Return as text the study, host and constants of a series in which other series differ; empty if none differ."""
+def _place(series: HistorySeries, among: Sequence[HistorySeries]) -> str:
+    """Return the study, host and constants of a series, as text, where other series differ in them."""
     this = series.last
     others = [other.last for other in among]
     parts = [this.study] if any(other.study != this.study for other in others) else []
@@ -271,11 +270,11 @@ def _place(series: KeptSeries, among: Sequence[KeptSeries]) -> str:
     return ", ".join(parts)
 
 
-def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries:
-    """Return a series with its values divided by a sentinel's, without campaigns that did not measure the sentinel.
+def _relative(series: HistorySeries, sentinels: Sequence[HistorySeries]) -> HistorySeries:
+    """Return a series with its values divided by those of a sentinel, without campaigns that lack the sentinel.
 
-    The sentinel is the one that has the most levels in common with the series, among those of the same campaigns. If
-    there is none, or all its values are zero, the series is returned unchanged."""
+    Among the sentinels of the same campaigns, it is the one with the most levels in common with the series. If there is
+    none, or if all its values are zero, the series is returned unchanged."""
     common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series
@@ -297,7 +296,9 @@ def _relative(series: KeptSeries, sentinels: Sequence[KeptSeries]) -> KeptSeries
 # Changes in a series
 
 
-def _with_changes(series: KeptSeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]) -> KeptSeries:
+def _with_changes(
+    series: HistorySeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]
+) -> HistorySeries:
     """Return a series with its changes at significance level `alpha`, and with the users' remarks on it."""
     remarks = [remark for remark in remarks if _is_about(remark, series)]
     muting = [remark for remark in remarks if remark.kind != "acknowledged"]
@@ -309,7 +310,7 @@ def _with_changes(series: KeptSeries, is_sentinel: bool, alpha: float, remarks: 
     changes = tuple(
         HistoryChange(
             point,
-            direction(series.metric, 2.0 if point.after > point.before else 0.5),
+            verdict_on_change(series.metric, 2.0 if point.after > point.before else 0.5),
             cause,
             tuple(fact_changes(series.points[point.first - 1 : point.last + 1])),
             _acknowledgement(series.points[point.first : point.last + 1], remarks),
@@ -326,7 +327,7 @@ def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRe
     return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
 
 
-def _is_about(remark: HistoryRemark, series: KeptSeries) -> bool:
+def _is_about(remark: HistoryRemark, series: HistorySeries) -> bool:
     """Return whether a remark applies to a series; a remark without a metric applies to all metrics."""
     return remark.metric in ("", series.metric.name) and all(
         series.levels.get(name) == level for name, level in remark.levels.items()
@@ -336,7 +337,7 @@ def _is_about(remark: HistoryRemark, series: KeptSeries) -> bool:
 # The choice of a user
 
 
-def _known_levels(wanted: Wanted, all_series: Sequence[KeptSeries]) -> dict[str, frozenset[str]]:
+def _known_levels(wanted: Wanted, all_series: Sequence[HistorySeries]) -> dict[str, frozenset[str]]:
     """Return the factors and levels that a user asked for, as {factor: levels}.
 
     Raises: InputError for a factor or level that no series has."""
@@ -346,9 +347,9 @@ def _known_levels(wanted: Wanted, all_series: Sequence[KeptSeries]) -> dict[str,
         if not known:
             factors = sorted({name for series in all_series for name in series.levels})
             raise InputError(f"the history has no factor '{factor}'", did_you_mean(factor, factors))
-        levels[factor] = frozenset(listed(words, partial(known_level, factor, known)))
+        levels[factor] = frozenset(find_levels(words, partial(known_level, factor, known)))
     return levels
 
 
-def _is_under(series: KeptSeries, wanted: Mapping[str, frozenset[str]]) -> bool:
+def _is_under(series: HistorySeries, wanted: Mapping[str, frozenset[str]]) -> bool:
     return all(series.levels.get(factor) in levels for factor, levels in wanted.items())

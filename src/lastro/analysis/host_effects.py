@@ -1,8 +1,8 @@
 """Comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
 
-Recoveries are compared likewise: the loss on each host, and the gain by a protection (`stats.recovery`). All means are
-over the strata that every host with data measured, so that hosts do not differ by the strata that they could measure. A
-host without data is left out, with the reason. Pure: reports in, frozen data out."""
+Recoveries are also compared: the loss on each host, and the gain by a protection (`stats.recovery`). All means are over
+the strata that every host with data measured, so that hosts do not differ because of the strata that they could
+measure. A host without data is left out, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lastro.analysis.claim_cells import (
     condition_labels,
     mean_weights,
 )
-from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, linear, log_ratio
+from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, log_ratio, sum_of_means
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
-from lastro.stats.recovery import RecoveredShare, recovered
-from lastro.stats.weights import less
+from lastro.stats.recovery import RecoveryEstimate, estimate_recovery
+from lastro.stats.weights import minus
 from lastro.study.model import Levels
 
 
@@ -66,12 +66,12 @@ class HostCells:
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
         """Return the weights of each side's mean, the number of strata that are used, and the number of all strata.
 
-        A stratum is used if every host with data measured it. Raises: Untestable if no stratum is."""
+        A stratum is used if every host with data measured it. Raises: Untestable if no stratum is used."""
         by_host, common, total = self._common_strata(sides, at)
         return _weights_of(by_host, common), len(common), total
 
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
-        """Return {label: the weights of each side's mean} of each used stratum, and the number of all strata.
+        """Return {label of a used stratum: the weights of each side's mean}, and the number of all strata.
 
         Raises: as `sides`."""
         by_host, common, total = self._common_strata(sides, at)
@@ -79,9 +79,9 @@ class HostCells:
         return {label: _weights_of(by_host, [key]) for label, key in zip(labels, common, strict=True)}, total
 
     def _common_strata(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[int, Strata], list[Key], int]:
-        """Return the strata of each host with data, those that all of these hosts measured, and the number of all.
+        """Return {host with data: its strata}, the strata that all of these hosts measured, and the number of all.
 
-        Raises: Untestable if there are none."""
+        Raises: Untestable if no stratum was measured on all of these hosts."""
         by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
@@ -115,26 +115,26 @@ class HostCells:
         if ratio is None:
             return HostEffect(host, None, None, (Note(NOT_ABOVE_ZERO, metric=cells.metric.name),))
         if ratio.error is None:
-            return HostEffect(host, None, None, (Note(APART if ratio.apart else ONE_VALUE),))
+            return HostEffect(host, None, None, (Note(APART if ratio.unlinked else ONE_VALUE),))
         error = math.hypot(ratio.error, ratio.bias)
         if error == 0:
             return HostEffect(host, None, None, (Note(NO_SPREAD),))
         half = t_quantile(self.confidence, ratio.df) * error
-        logs = Estimate(ratio.value, Interval(ratio.value - half, ratio.value + half, self.confidence), ratio.n)
+        logs = Estimate(ratio.value, Interval.around(ratio.value, half, self.confidence), ratio.n)
         return HostEffect(host, MeasuredEffect(ratio.value, error, ratio.df), logs.mapped(exponential))
 
     def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
         """Return the pooled mean of the effects, as a logarithm; None if fewer than three hosts have an effect."""
-        measured = [each.effect for each in effects if each.effect is not None]
+        measured = [on_host.effect for on_host in effects if on_host.effect is not None]
         return pool(measured, self.confidence, self.estimator) if len(measured) >= FEWEST else None
 
     def compared(self, of: Weights, to: Weights) -> MeanComparison:
         """Compare two means by the mean of their ratios over hosts.
 
         The `difference` of the result is on logarithms. Raises: Untestable if fewer than three hosts have a ratio."""
-        pool = self._pool(of, to)
-        logs, critical = pool.estimate, t_quantile(self.confidence, pool.df)
-        return MeanComparison(mean_ratio(pool), logs, logs.p, logs.p, pool.error, critical, log=True)
+        pooled = self._pool(of, to)
+        logs, critical = pooled.estimate, t_quantile(self.confidence, pooled.df)
+        return MeanComparison(mean_ratio(pooled), logs, logs.p, logs.p, pooled.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -148,13 +148,13 @@ class HostCells:
         reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
         raise Untestable(too_few_hosts(effects), *reasons)
 
-    def linear(self, weights: Weights) -> Estimate:
+    def sum_of_means(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def share(self, of: Weights, to: Weights) -> Estimate:
+    def ratio_of_sums(self, of: Weights, to: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveryEstimate:
         """Return the mean loss over hosts, the mean gain of a protection, and the recovered fraction.
 
         Raises: Untestable if fewer than three hosts have a loss and a gain."""
@@ -163,8 +163,8 @@ class HostCells:
             cells = self._cells[host]
             assert cells.exact is not None, "a stratum was measured"
             best, worst, better = (_weights_on(host, side) for side in (ideal, without, protected))
-            means = [linear(cells.exact, side, cells.confidence) for side in (best, worst)]
-            loss, gain = (linear(cells.exact, less(side, worst), cells.confidence) for side in (best, better))
+            means = [sum_of_means(cells.exact, side, cells.confidence) for side in (best, worst)]
+            loss, gain = (sum_of_means(cells.exact, minus(side, worst), cells.confidence) for side in (best, better))
             size = max(mean.value or 0.0 for mean in means)
             if loss.value is None or gain.value is None:
                 reasons = [loss.absent_because, gain.absent_because]
@@ -177,7 +177,7 @@ class HostCells:
         if len(gains) < FEWEST:
             reasons_once = dict.fromkeys(why for reasons in self._lacking.values() for why in reasons)
             raise Untestable(_too_few(len(gains)), *reasons_once)
-        return recovered(losses, gains, self.confidence)
+        return estimate_recovery(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
         raise Untestable(Note(_NOT_A_RATIO))

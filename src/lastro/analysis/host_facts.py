@@ -1,4 +1,4 @@
-"""The facts of a host that a campaign recorded, so that all of them can be compared. Pure.
+"""The facts of a host that a campaign recorded, in a form in which they can be compared. Pure.
 
 The most important facts have names, such as "CPU model". All others are named by their dotted path in the provenance
 that `lastro show DIR --json` prints, such as `kernel.mitigations.retbleed` or `tools.runc`. The patterns in
@@ -30,24 +30,24 @@ _NAMED = {
     RANDOMIZATION: "guest.address_randomization",
     **OF_GUEST,
 }
-USUAL = {"guest": "none", RANDOMIZATION: "on"}  # on a real host, which records neither of these facts
-# These may change without a change of what is measured.
+USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the values on a real host, for which these facts are not recorded
+# Facts that may differ without an effect on measurements.
 MAY_DIFFER = (
     "controller.*",  # the machine that Lastro runs on
     "machines",  # hashes of names
     "fleet.*",
-    "guest.*",  # the important ones have names
+    "guest.*",  # the important facts have names
     "guests.*.guest.*",
     "testbed.file",
     "testbed.roles.*.reached",  # an address
     "testbed.roles.*.links.*",
     "testbed.roles.*.machine.hostname",
     "not_read.*",
-    "*.not_told",  # an error text, and what it left out is missing
+    "*.not_told",  # the text of an error, in place of facts that are missing
     "not_told",
     "noise_floor_of",
-    "properties.*",  # only recorded when asked for, and times among them
-    "cores.*",  # measured anew where the topology does not say it
+    "properties.*",  # recorded only on request, and include times
+    "cores.*",  # measured again each time if the CPU topology is not known
 )
 APPARATUS = ("lastro.*",)  # a campaign may continue with another version of Lastro
 COMMAND_LINE = "kernel.command_line"
@@ -66,32 +66,32 @@ def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     return facts | ({HOST: below} if below else {})
 
 
-def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return {dotted path: text} of the facts without names that have a value and must not differ."""
+def unnamed_facts(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return {dotted path: text} of the facts that have no name, without those that may differ (`MAY_DIFFER`)."""
     without = (*MAY_DIFFER, *_NAMED.values(), *_repeated_facts(provenance))
     facts = {name: text for name, text in _flatten(provenance) if text and not matches_any(name, without)}
     for name, text in facts.items():
         if matches_any(name, _BYTES) and text.isdecimal() and len(text) < 20:
-            facts[name] = f"{float(text) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
+            facts[name] = f"{float(text) / 2**30:.2g} GiB"  # rounded, since the kernel's own part varies a little
     return facts
 
 
 def _repeated_facts(provenance: Mapping[str, Any]) -> list[str]:
-    """Return patterns of the facts about roles on the DUT's host: they are recorded as facts of the DUT, too."""
+    """Return patterns for the facts of roles on the DUT's host, which are also recorded as facts of the DUT."""
     roles = _value_at(provenance, "testbed.roles")
     names = roles if isinstance(roles, Mapping) else ()
     addresses = {role: _text_at(provenance, f"testbed.roles.{role}.reached") for role in names}
     return [f"testbed.roles.{role}.machine.*" for role, address in addresses.items() if address == addresses.get("dut")]
 
 
-def differing(hosts: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
+def differing_facts(hosts: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
     """Return {name of a fact: its value on each host} of the facts that differ; None where a fact is missing."""
     names = dict.fromkeys(name for facts in hosts for name in facts)
     values = {name: tuple(facts.get(name) for facts in hosts) for name in names}
     return {name: of_hosts for name, of_hosts in values.items() if len(set(of_hosts)) > 1}
 
 
-def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+def changed_facts(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
     """Return {name of a fact: (value before, value now)} of the facts that differ; None where a fact is missing.
 
     Only facts whose chapter (the name up to the first dot) was recorded both times are compared."""
@@ -128,8 +128,8 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         if "version" in value and "sha256" in value:  # a program; its path does not matter
             yield name, f"{value['version']} (SHA-256 {str(value['sha256'])[:12]})"
             return
-        for key, each in value.items():
-            yield from _flatten(each, f"{name}.{key}" if name else str(key))
+        for key, item in value.items():
+            yield from _flatten(item, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple):
         yield name, ", ".join(map(str, value))
     elif value is not None:

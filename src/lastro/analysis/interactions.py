@@ -46,11 +46,10 @@ Weights = dict[int, float]  # {treatment: weight}
 def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[Weights]:
     """Yield contrasts {treatment: weight} that are zero if two factors do not interact.
 
-    Each contrast is of four combinations: a level of each factor, and an earlier level of each. It is yielded if all
-    four were measured at the same levels of all other factors. In a complete design, the contrasts use all degrees of
-    freedom of the interaction. In a fraction, there may be no treatments that differ only in these two factors. So the
-    means there are over the halved factors, which is balanced if the fraction is whole; if it is not, nothing is
-    yielded."""
+    Each contrast is of four combinations of a level of each factor and an earlier level of each factor, all measured at
+    the same levels of all other factors. In a complete design, the contrasts use all degrees of freedom of the
+    interaction. In a fraction, there may be no treatments that differ only in these two factors. So means are over the
+    halved factors, which is balanced if the fraction is whole. If it is not whole, nothing is yielded."""
     averaged = data.fraction.halved if {first, second} & data.fraction.halved else frozenset[str]()
     if averaged and not data.fraction.whole:
         return

@@ -13,7 +13,13 @@ from functools import partial
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Comparisons, Untestable
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction_effects, measured_effects, recovery_of
+from lastro.analysis.claim_effects import (
+    ClaimContrast,
+    ClaimEffects,
+    direction_effects,
+    measured_effects,
+    recovery_effects,
+)
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -24,7 +30,7 @@ from lastro.study.levels import NONE
 from lastro.study.model import Level, Levels
 
 NEIGHBOUR, ISOLATION = "anomaly", "isolation"
-_DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
+_USEFUL = (-1.0, 2.0)  # an interval of a recovered fraction that extends further is too wide to be useful
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +76,15 @@ class TestedLevel:
 
     @property
     def is_loss(self) -> bool:
-        """True if the effect is significant, and makes the metric worse (or either, without a better direction)."""
+        """True if the effect is significant and makes the metric worse; without a better direction, if significant."""
         return self.distinguishable and (self.metric.better == "neither" or (self.change.value or 0.0) > 0)
 
     @property
     def relative(self) -> bool:
-        """True if the change is a percentage, else it is in the unit of the metric.
+        """True if the change is given as a percentage, False if in the unit of the metric.
 
-        It is if the statement has a ratio, unless only the difference has an interval, or the means are below zero."""
+        It is a percentage if the statement has a ratio, unless only the difference has an interval or the means are
+        negative."""
         part = self.part
         difference, excess = part.beside, (part.effect.value or 0.0) - 1
         below_zero = difference is not None and (difference.value or 0.0) * excess < 0
@@ -86,7 +93,7 @@ class TestedLevel:
 
     @property
     def change(self) -> Estimate:
-        """The change of the metric at the tested level from the level it is compared with; positive is worse."""
+        """The change of the metric from the level of comparison to the tested level; positive is worse."""
         part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
         if self.relative:
             return part.effect.mapped(lambda ratio: 100 * sign * (ratio - 1))
@@ -98,7 +105,7 @@ class TestedLevel:
         if self.effects is None or self.effects.nothing:
             return False
         interval = self.part.effect.interval
-        return interval is not None and _DECIDED[0] <= interval.low and interval.high <= _DECIDED[1]
+        return interval is not None and _USEFUL[0] <= interval.low and interval.high <= _USEFUL[1]
 
     @property
     def recovered(self) -> Estimate:
@@ -126,15 +133,15 @@ class Interference:
 def interference(report: CampaignResults) -> Interference | None:
     """Return the effects of neighbours and isolation on the first metric; None if they cannot be estimated.
 
-    To estimate them, the study must vary the neighbour, with the level "none" among its levels. There must be valid
-    values. And the design must not halve the factors of neighbour and isolation: a fraction that halves them has no
-    treatments that differ in only one of these factors, so only main effects can be reported."""
+    The study must vary the neighbour, including the level "none", and there must be valid values. The design must not
+    halve the factors of neighbour and isolation: a fraction that halves them has no treatments that differ in only one
+    of these factors, so only main effects can be reported."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
     if not report.views[0].n_blocks or Fraction.of(report.study).halved & {NEIGHBOUR, ISOLATION}:
         return None
-    return _Tests(report).all()
+    return _InterferenceTests(report).results()
 
 
 def reports_isolation(report: CampaignResults) -> bool:
@@ -148,7 +155,7 @@ def reports_isolation(report: CampaignResults) -> bool:
 _Effects = Callable[[Comparisons], ClaimEffects]
 
 
-class _Tests:
+class _InterferenceTests:
     """The statements on neighbours and isolation in one study, and their tests."""
 
     def __init__(self, report: CampaignResults) -> None:
@@ -160,7 +167,7 @@ class _Tests:
         self.isolations = [level for level in isolations if level != NONE] if self.unprotected else []
         self.n_blocks = report.views[0].n_blocks
 
-    def all(self) -> Interference:
+    def results(self) -> Interference:
         """Test the losses to all neighbours, the recoveries from neighbours with a loss, and the costs of isolation."""
         alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
         tested = self._test_family(
@@ -186,7 +193,7 @@ class _Tests:
     def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
         """Return the statement that an isolation recovers a part of the loss to a neighbour."""
         return partial(
-            recovery_of,
+            recovery_effects,
             {NEIGHBOUR: (NONE,), **self.unprotected},
             {NEIGHBOUR: (neighbour,), **self.unprotected},
             {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
@@ -196,7 +203,7 @@ class _Tests:
     # Tests
 
     def _test_family(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
-        """Test the statements, each on its level; those that can be tested are one family, by Bonferroni's method."""
+        """Test each statement on its level; all that can be tested are one family, corrected by Bonferroni's method."""
         tested = [self._test(level, statement, 1) for level, statement in statements]
         n = sum(test.raw_p is not None for test in tested)
         return [self._test(level, statement, n) for level, statement in statements] if n > 1 else tested

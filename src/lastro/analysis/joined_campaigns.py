@@ -1,4 +1,4 @@
-"""Several campaigns, or testbeds of a fleet, in one report: how they differ, and which treatments link them."""
+"""Reports on several campaigns, or testbeds of a fleet: how these differ, and which treatments link them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.host_facts import USUAL, differing, named_facts, recorded
+from lastro.analysis.host_facts import USUAL, differing_facts, named_facts, unnamed_facts
 from lastro.results.members import campaigns_of_blocks
 from lastro.study.design import Treatment
 
@@ -14,7 +14,7 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 
 
 @dataclass(frozen=True, slots=True)
-class AcrossCampaigns:
+class MemberDifferences:
     """The facts in which the campaigns of a report differ, and the treatments that they have in common.
 
     `differing` is {fact: its value in each campaign} of the facts that have names (`host_facts.named_facts`). `more`
@@ -30,7 +30,7 @@ class AcrossCampaigns:
         return any(fact in self.differing for fact in MACHINE)
 
 
-def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
+def compare_members(report: CampaignResults) -> MemberDifferences | None:
     """Compare the campaigns of a report; None for a report of one campaign."""
     if not report.members:
         return None
@@ -43,5 +43,5 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
         if attempt.valid:
             measured_in.setdefault(attempt.treatment, set()).add(campaign_of[attempt.block])
     links = [row.treatment for row in report.rows if len(measured_in.get(row.treatment.index, ())) > 1]
-    more = differing([recorded(member.provenance.chapters) for member in report.members])
-    return AcrossCampaigns(differing(named), tuple(more), tuple(links))
+    more = differing_facts([unnamed_facts(member.provenance.chapters) for member in report.members])
+    return MemberDifferences(differing_facts(named), tuple(more), tuple(links))

@@ -1,10 +1,10 @@
 """Bounds for treatments of which many trials have no valid value.
 
 If trials were lost because of their values, the mean of the remaining trials is biased, and no statistic shows it. So
-each lost trial is given the least, and then the greatest, valid value of its treatment: the two results are bounds. The
-span of three intervals (of both results, and of the valid trials only) takes chance into account, too.
+each lost trial is given the least valid value of its treatment, and then the greatest: the two results are bounds. The
+span of three intervals (of both results, and of the valid trials only) also takes chance into account.
 
-The bounds hold if no lost value was outside the range of the valid values. The data cannot show whether this is so.
+The bounds are right if no lost value was outside the range of the valid values, which the data cannot show.
 
 Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Manski, Econometrica 72 (2004)
 1845-1857."""
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
-from lastro.analysis.build import MANY_LOST, decide, describe_points, fit_model
+from lastro.analysis.build import MANY_LOST, decision_by_p, describe_points, fit_model
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row
 from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
@@ -71,7 +71,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
 
 
 def _finished_blocks(report: CampaignResults) -> Mapping[int, set[int]]:
-    """Return {treatment: blocks of its finished trials}. A trial is finished if it is valid, or remained invalid."""
+    """Return {treatment: blocks of its finished trials}: of valid trials, and of trials that remained invalid."""
     blocks = defaultdict[int, set[int]](set)
     for attempt in report.attempts:
         if attempt.valid:
@@ -89,8 +89,10 @@ def _compare_with_extremes(
 
     `treated` selects the extreme for lost trials of treatments, and `baseline` the extreme for lost trials of
     baselines. The scale (values or logarithms) and the family are the same as for the valid trials only."""
-    comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
-    cells = {index: each.with_lost_as(baseline if each.row.is_baseline else treated) for index, each in known.items()}
+    comparisons = {index: exact.cell.comparison for index, exact in known.items() if exact.cell.comparison}
+    cells = {
+        index: exact.with_lost_as(baseline if exact.row.is_baseline else treated) for index, exact in known.items()
+    }
     campaigns = campaigns_of_blocks(view.report.members)
     model = fit_model(view.metric, cells, campaigns, any(comparison.log for comparison in comparisons.values()))
     if model is None or not comparisons:
@@ -140,7 +142,7 @@ def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None
     comparison = cell.comparison
     if comparison is None or cell.decision == "unknown":
         return None
-    if any(decide(case.p_adjusted, alpha) != cell.decision for case in cases):
+    if any(decision_by_p(case.p_adjusted, alpha) != cell.decision for case in cases):
         return False
     return cell.decision == "same" or all(_is_increase(case) == _is_increase(comparison) for case in cases)
 

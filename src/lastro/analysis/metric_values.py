@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
-from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
+from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block, comparable_cells
 from lastro.grouping import by_key
 from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
@@ -52,7 +52,7 @@ class MetricValues:
 
     @property
     def complete(self) -> bool:
-        """True if every combination of the measured levels (in a fraction: every one that it includes) was measured."""
+        """True if every combination of the measured levels (in a fraction, all that it includes) was measured."""
         return len(self.cells) * self.fraction.size == math.prod(map(len, self.factors.values()))
 
     def aliases(self, *effect: str) -> tuple[str, ...]:
@@ -61,11 +61,8 @@ class MetricValues:
 
     @property
     def comparable(self) -> list[int]:
-        """The treatments to compare: those with two values or more, or all if none has two.
-
-        A treatment with a single value has no spread, and would prevent an interval for all others."""
-        least = min(2, max(map(len, self.cells.values()), default=0))
-        return [index for index, cell in self.cells.items() if len(cell) >= least]
+        """The treatments to compare: those with two values or more, or all if none has two."""
+        return list(comparable_cells(self.cells))
 
     def trials(self) -> Iterator[tuple[int, int, float]]:
         """Yield (treatment, block, value) for every trial."""
@@ -84,8 +81,8 @@ class MetricValues:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
         Only combinations with the levels in `given` are included. In a fraction, there are no treatments that differ
-        only in a halved factor. So the treatments of each level are numbered, and those with equal numbers are
-        combined: over the whole fraction, this is balanced. Empty if the fraction is not whole."""
+        only in a halved factor. So the treatments of each level are numbered, and those with equal numbers form a
+        combination, which is balanced over the whole fraction. Empty if the fraction is not whole."""
         halved = factor in self.fraction.halved
         if halved and not self.fraction.whole:
             return []
@@ -104,13 +101,18 @@ class MetricValues:
     def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
         """Return for each pair of levels the weights of both means, over the combinations that have both levels.
 
-        The weights of a pair are empty if no combination has both."""
+        The weights of a pair are empty if no combination has both levels."""
         combinations = self.combinations(factor, given or {})
         sides = []
         for level, other in pairs:
             shared = [by_level for by_level in combinations if level in by_level and other in by_level]
             weight = 1 / len(shared) if shared else 0.0
-            sides.append(({at[level]: weight for at in shared}, {at[other]: weight for at in shared}))
+            sides.append(
+                (
+                    {by_level[level]: weight for by_level in shared},
+                    {by_level[other]: weight for by_level in shared},
+                )
+            )
         return sides
 
 
@@ -127,8 +129,7 @@ def values_of(view: MetricView) -> MetricValues:
         if len(texts) > 1:
             factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in texts)
     cells = {row.treatment.index: by_block(cell.points) for row, cell in exact}
-    least = min(2, max(map(len, cells.values()), default=0))
-    comparable = [levels[index] for index, cell in cells.items() if len(cell) >= least]
+    comparable = [levels[index] for index in comparable_cells(cells)]
     return MetricValues(
         cells=cells,
         levels=levels,
@@ -143,7 +144,7 @@ def values_of(view: MetricView) -> MetricValues:
     )
 
 
-def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
+def pooled_summary(view: MetricView, cells: Sequence[Cell]) -> Summary:
     """Return the summary of the mean over several treatments; for a single treatment, the summary of its cell.
 
     The interval is computed from the means of those blocks that have values of all treatments. It is None with fewer

@@ -31,14 +31,13 @@ class LevelEffect:
 
     Both means are over the combinations of the other factors in which both levels were measured: `cells` of
     `all_cells`. `given` fixes a level of another factor for a simple effect, and is empty for a main effect.
-    `comparison` is that of the two means; its family is all main effects of the metric, or all simple effects of one
+    `comparison` compares the two means; its family is all main effects of the metric, or all simple effects of one
     interaction. `n` has the numbers of trials of the level and of the reference. `floor` is the noise floor of this
     ratio, as a fraction: the noise floor of a comparison of two treatments, scaled to the number of cells in the means.
     `under_floor` is whether the effect is smaller than `floor`; this does not change the decision. `floor` and
     `under_floor` are None if no noise floor is known. `kinds` are the kinds of marks on the values of both levels.
     `aliases` are the main effects and interactions of two factors that a fraction of the design measures together with
-    this effect: all numbers are then those of the sum of these effects.
-    """
+    this effect: all numbers are then those of the sum of these effects."""
 
     factor: str
     level: str
@@ -113,10 +112,10 @@ class BaselineComparison:
 
 @dataclass(frozen=True, slots=True)
 class FactorPairs:
-    """Comparisons of the levels of one factor: each two of them are compared in one family only.
+    """Comparisons of the levels of one factor, in two families.
 
     `effects` is {level: its comparison with the reference}, in the family of main effects. `pairs` is {(level, other):
-    the comparison of level with other} of levels other than the reference, in the family of such pairs of all factors.
+    the comparison of level with other} for levels other than the reference, in the family of such pairs of all factors.
     Each mean is over the combinations of the other factors in which both levels were measured. Pairs without such a
     combination are absent, and levels without an effect are in `left_out`. `strata` is the largest number of
     combinations in an effect, and `all_strata` the number of combinations in the design. `floor` is the noise floor of
@@ -163,8 +162,8 @@ class FactorPairs:
 class SerialDependence:
     """The correlation of consecutive trials: `lag1` and `p` are as in `stats.autocorrelation`, over `n` trials.
 
-    Of the treatment that the correlation affects most, the `trials` trials are only as precise as `counts_as`
-    independent trials."""
+    For the treatment that the correlation affects most, the mean of its `trials` trials is only as precise as that of
+    `counts_as` independent trials."""
 
     lag1: float
     p: float
@@ -201,8 +200,9 @@ class LostTrials:
     `baseline_lost` counts the lost trials of its baseline. `summary` and `ratio` are those of the valid trials. `mean`
     and `bounds` (of the ratio to the baseline) span two cases: each lost trial was as low as the lowest valid trial of
     its treatment, or as high as the highest; for the ratio, lost trials of the baseline are at the opposite end. `mean`
-    is None if the treatment has a single value; `bounds`, if the treatment or its baseline has a single value. `holds`
-    is whether the decision and the direction of the comparison are the same in both cases; None without a decision."""
+    is None if the treatment has a single value; `bounds` is None if the treatment or its baseline has a single value.
+    `holds` is whether the decision and the direction of the comparison are the same in both cases; None without a
+    decision."""
 
     treatment: Treatment
     lost: int
@@ -239,8 +239,7 @@ class MetricAnalysis:
     of two treatments, as a fraction (0.03 is 3 %): equal treatments rarely differ by more. It is None if not known.
     `floor_note` says that the floor was scaled to another number of blocks; None if it was not. `bounded` is the number
     of treatments with values that are only lower bounds; all other results leave these treatments out. `log` is true if
-    the model is of logarithms, so that effects multiply.
-    `fraction` is the fraction of the design that was measured."""
+    the model is of logarithms, so that effects multiply. `fraction` is the fraction of the design that was measured."""
 
     metric: Metric
     n: int

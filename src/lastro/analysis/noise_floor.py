@@ -22,7 +22,7 @@ from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, MeasuredIn, 
 from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
 from lastro.analysis.campaign_spread import to_dict as between_dict
 from lastro.results.samples import Metric
-from lastro.stats.noise_floor import FORMAT, NoiseFloor, distance, noise_floor, pairs_of, rescaled
+from lastro.stats.noise_floor import FORMAT, NoiseFloor, blocks_apart, floor_for_blocks, noise_floor, pairs_of
 from lastro.stats.notes import N_, Note
 from lastro.study.design import treatments
 from lastro.study.model import Study
@@ -73,20 +73,20 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
     The floors are those of the first campaign; the spread between campaigns is that of all."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates
-    apart = distance(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
+    apart = blocks_apart(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
     floors: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
-            # Where the study ended a search, equal values do not show low noise.
+            # If the study ended the searches, equal values do not show low noise.
             pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, apart)
-            # Seed by treatment, not by metric: all metrics of a trial are tossed together.
+            # Seed by treatment, not by metric, so that all metrics of a trial get the same coin.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
             if floor.ratio and view.metric.non_negative:
                 floor = replace(floor, ratio=floor.ratio.above_zero())
             floors.append(MetricFloor(view.metric, row.treatment.label, floor))
-    floors.sort(key=lambda each: -1.0 if each.floor.floor is None else each.floor.floor, reverse=True)
-    noisiest = tuple(next(each for each in floors if each.metric == metric) for metric in report.metrics)
+    floors.sort(key=lambda found: -1.0 if found.floor.floor is None else found.floor.floor, reverse=True)
+    noisiest = tuple(next(floor for floor in floors if floor.metric == metric) for metric in report.metrics)
     return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
@@ -99,7 +99,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
     )
 
 
-def kept_floors(kept: Any) -> dict[str, Floor]:
+def stored_floors(kept: Any) -> dict[str, Floor]:
     """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty if it stored none.
 
     `kept` is the stored document (`CampaignResults.noise_floor`). Metrics whose floor is unknown or negative are left
@@ -110,18 +110,18 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
     return {name: Floor(floor, kept["blocks"]) for name, floor in floors.items() if floor is not None and floor >= 0}
 
 
-def floor_here(view: MetricView) -> Floor | None:
+def applicable_floor(view: MetricView) -> Floor | None:
     """Return the noise floor of a metric, for the number of blocks with valid values.
 
     If the campaign is unfinished, lost trials or was extended, this number of blocks differs from the number for which
     the floor was computed. The floor is then scaled, and its note says so. None if no floor is known, or with fewer
     than two blocks."""
-    floor, blocks = kept_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
+    floor, blocks = stored_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
     if floor is None or blocks < 2:
         return None
     if floor.blocks == blocks:
         return floor
-    share = rescaled(floor.share, floor.blocks, blocks)
+    share = floor_for_blocks(floor.share, floor.blocks, blocks)
     return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
 
 
@@ -138,7 +138,7 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "pairs": floors.pairs,
         "apart": floors.apart,
         "confidence": floors.confidence,
-        "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
+        "metrics": {metric_floor.metric.name: _metric(metric_floor) for metric_floor in floors.metrics},
         "between": between_dict(floors.between),
         "guest": floors.guest and floors.guest.to_dict(),
     }

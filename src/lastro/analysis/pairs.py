@@ -1,4 +1,4 @@
-"""Pairs of levels of every factor, averaged over the other factors. Those without the reference are one family."""
+"""Pairs of levels of every factor, averaged over the other factors. Pairs without the reference are one family."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.intervals import alpha_of
 from lastro.stats.simultaneous import Pair
 
-MOST_LEVELS = 40  # with more, only those with the reference: 200 levels have 19,900 pairs, which take a minute
-LEAST_BLOCKS = 2  # the least for which a difference has an interval
+MOST_LEVELS = 40  # of a factor whose levels are compared in pairs: 200 levels have 19,900 pairs, which take a minute
+LEAST_BLOCKS = 2  # for an interval of a difference
 
 
 def factor_pairs(

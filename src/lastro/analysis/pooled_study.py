@@ -1,9 +1,8 @@
 """One study on several hosts: the effect of each level on each host, its mean over hosts, and its range on a new host.
 
 An effect is the ratio of the mean at a level of a factor to the mean at the reference level, both over the combinations
-of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). Two hosts are not pooled,
-because one difference cannot show how much hosts differ. Instead, their two effects are compared with each other. Pure:
-reports in, frozen data out."""
+of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). The effects of two hosts are not
+pooled, because one difference cannot show how much hosts differ; instead, they are compared with each other. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.build import decide
+from lastro.analysis.build import decision_by_p
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimEffects
@@ -21,7 +20,7 @@ from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
 from lastro.analysis.host_facts import RANDOMIZATION, USUAL, named_facts
 from lastro.analysis.joined_campaigns import MACHINE
-from lastro.analysis.verdicts import Verdict, decided
+from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
@@ -135,13 +134,13 @@ def pool_hosts(
     effects = [_effect(reports, metric, compared, estimator) for metric in chosen for compared in levels]
     judged = _judge_claims(claims, reports, estimator) if claims else ()
     alpha = reports[0].study.design.alpha
-    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(effects, alpha)), estimator, judged)
+    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_with_verdicts(effects, alpha)), estimator, judged)
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
     """Return the facts that distinguish machines, in the order of `MACHINE`; None if not recorded or usual (`USUAL`).
 
-    Address randomization has its name before the value: reports print these facts without names."""
+    The value of address randomization includes its name, because reports show these facts without names."""
     known = {name: None if value == USUAL.get(name) else value for name, value in named_facts(provenance).items()}
     if known[RANDOMIZATION]:
         known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"
@@ -212,17 +211,16 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
     value = second.value - first.value
     variances = [first.error**2, second.error**2]
     error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
-    half = t_quantile(confidence, df) * error
-    logs = Estimate(value, Interval(value - half, value + half, confidence), 2, p=t_p(value, error, df, 0.0), df=df)
-    return logs.mapped(exponential)
+    interval = Interval.around(value, t_quantile(confidence, df) * error, confidence)
+    return Estimate(value, interval, 2, p=t_p(value, error, df, 0.0), df=df).mapped(exponential)
 
 
-def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
+def _with_verdicts(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
     """Yield the effects, each with its corrected p-value and the verdict on its mean over hosts."""
     ps = holm([effect.pooled.estimate.p if effect.pooled else None for effect in effects])
     ps_apart = holm([effect.apart.p if effect.apart else None for effect in effects])
     for effect, p, p_apart in zip(effects, ps, ps_apart, strict=True):
-        verdict = decided(effect.metric, decide(p, alpha), effect.mean.value if effect.mean else None)
+        verdict = verdict_on_ratio(effect.metric, decision_by_p(p, alpha), effect.mean.value if effect.mean else None)
         yield replace(effect, p_adjusted=p_apart if p is None else p, verdict=verdict)
 
 

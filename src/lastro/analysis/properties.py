@@ -60,7 +60,7 @@ class PropertyTables:
 
 
 def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> PropertyTables:
-    """Build the tables of what attempts noted beside their metrics, such as the use of CPU and memory."""
+    """Build the side tables from the notes of attempts, such as their use of CPU and memory."""
     levels = {treatment.index: treatment.levels for treatment in treatments}
 
     @cache

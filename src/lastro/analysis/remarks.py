@@ -25,9 +25,9 @@ LOST_TRIALS = "lost trials"
 SECOND_MODE = "second mode"
 ALIASED = "aliased"
 
-KINDS = (*KINDS_OF_REMARKS, FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, ALIASED)  # in the order of their marks
+KINDS = (*KINDS_OF_REMARKS, FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, ALIASED)  # in the order in which reports list them
 _BY_SIZE = {TOO_SHORT, TOO_FEW, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET, AT_LEAST, GIVEN_BACK}
-BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials together, which may be enough
+BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # the packets of all trials together may be enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
     return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in marks.items() if name in names}
 
 
-def lost_by_its_size(
+def values_lost_by_size(
     metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark], kinds: Collection[str] = _BY_SIZE
 ) -> bool:
     """Return whether a valid attempt of a treatment has no value of a metric because the value was too small or large.
 
-    `kinds` are the kinds of remarks that say so. Examples: work was too short to time, a latency was too short for the
-    generator, a percentile lies among lost packets, or no load was small enough to reach a goal. Chance decides which
-    attempts have no value, so the mean of the other attempts is not the mean of the treatment."""
+    `kinds` are the kinds of remarks with this meaning. Examples: work was too short to time, a latency was too short
+    for the generator, a percentile lies among lost packets, or no load was small enough to reach a goal. The values
+    decide which attempts have no value, so the mean of the other attempts is not the mean of the treatment."""
     return any(mark.kind in kinds for mark in marks) and any(
         metric not in attempt.measurements
-        and any(each.kind in kinds and metric in each.metrics for each in attempt.noted.remarks)
+        and any(remark.kind in kinds and metric in remark.metrics for remark in attempt.noted.remarks)
         for attempt in attempts
     )
 

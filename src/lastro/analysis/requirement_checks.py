@@ -1,4 +1,4 @@
-"""Whether a treatment has a property that a user requires, by those in the provenance of the campaign. Pure."""
+"""Check whether a treatment has a property that a user requires, by the properties that the campaign recorded. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ _FOUND = N_("{property} of {part}: {found} ({how})")
 _AT_LEAST, _YES_OR_NO = N_("at least {figure}"), ("yes", "no")
 
 
-def check(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, Note]:
-    """Return whether a treatment meets a requirement, and the recorded property, or why it is not known.
-
-    The first is None if it is not known."""
+def check_requirement(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, Note]:
+    """Return whether a treatment meets a requirement (None if not known), and the recorded property or the reason."""
     part = column_of(report.study, row.treatment.levels, required.kind)
     recorded = report.provenance.properties.get(required.kind, {}).get(part, {}).get(required.name)
     words = {"property": required.name, "part": part}

@@ -1,4 +1,4 @@
-"""Why searches for the largest load that a host can carry ended, by treatment. Pure.
+"""The reasons why searches for the largest load that a host can carry ended, by treatment. Pure.
 
 Either the search reached the limit of the system and noted how it failed there, or a setting of the study ended the
 search, so that the result is only a lower bound. A metric counts as the result of a search if its trials noted what
@@ -75,7 +75,7 @@ def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
 
 
 def _gist(text: str) -> str:
-    """Return the words of a text that contain no digit: a key that is equal for trials that ended for equal reasons.
+    """Return the words of a text without digits, as a key that is equal for equal reasons.
 
     Words with digits are names of instances, addresses and amounts, which differ between trials."""
     return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))

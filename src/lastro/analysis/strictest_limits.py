@@ -1,4 +1,4 @@
-"""How strict the limit of each service level may become before a decision has another answer. Pure."""
+"""The strictest limit of each service level for which a decision stays the same. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lastro.study.service_level import ServiceLevel
 class StrictestLimit:
     """The strictest limit of a service level that the recommended candidate holds almost surely.
 
-    `beyond` is the index of the other accepted candidate that holds the strictest limit of all, and that limit; None if
-    no other holds a stricter limit than the recommended candidate."""
+    `beyond` is (index, limit) of the other accepted candidate that holds the strictest limit of all; None if no other
+    candidate holds a stricter limit than the recommended one."""
 
     level: ServiceLevel
     limit: float
@@ -38,8 +38,8 @@ def strictest_limits(decision: SlaDecision) -> Iterator[StrictestLimit]:
 
 
 def _end(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the strictest limit that a mean keeps almost surely: the end of its interval next to the limit.
+    """Return the strictest limit that a mean holds almost surely: the end of its interval next to the limit.
 
-    It is never looser than the limit itself, which an accepted candidate keeps by a test of its own."""
+    It is never looser than the limit itself, which a separate test shows for an accepted candidate."""
     _, low, high = odds.mean.spread
     return max(low, level.limit) if level.at_least else min(high, level.limit)

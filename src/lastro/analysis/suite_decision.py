@@ -26,9 +26,9 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.campaign_effects import linked
 from lastro.stats.intervals import Estimate, alpha_of
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.stats.scores import StudyTrials, score
-from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
 
@@ -99,8 +99,7 @@ class SuiteDecision:
 def surest_variant(decision: SlaDecision, platform: str) -> int | None:
     """Return the index of the variant of a platform that most probably holds the service levels.
 
-    A variant that is rejected comes after those that are not. None if no candidate of the decision is of this platform.
-    """
+    Variants that are not rejected take precedence. None if no candidate of the decision is of this platform."""
     odds, rejected = decision.choice.odds, decision.choice.rejected
     platforms = [split_options(candidate.levels[PLATFORM])[0] for candidate in decision.candidates]
     variants = [at for at, name in enumerate(platforms) if name == platform]
@@ -120,8 +119,7 @@ def decide_suite(
     by default 1.
 
     Raises: InputError if no study can be used, if a service level does not apply to any study, or if a weight is for an
-    unknown study.
-    """
+    unknown study."""
     if unknown := next((name for name in weights if name not in reports), None):
         raise InputError(f"there is no study '{unknown}' that was measured", did_you_mean(unknown, reports))
     left_out = {name: why for name, report in reports.items() if (why := _unusable(report))}
@@ -142,7 +140,7 @@ def decide_suite(
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
         question = SlaQuestion(tuple(levels_here), factors=(PLATFORM,), confidence=1 - alpha)
-        decisions.append(_decided(report, question) if levels_here else None)
+        decisions.append(_decision_or_none(report, question) if levels_here else None)
     scores = score(studies, len(names), reference, alpha_of(confidence))
     columns = tuple(
         SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
@@ -159,7 +157,8 @@ def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision |
     return decide_suite(reports, (), {}, CONFIDENCE) if usable else None
 
 
-def _decided(report: CampaignResults, question: SlaQuestion) -> SlaDecision | None:
+def _decision_or_none(report: CampaignResults, question: SlaQuestion) -> SlaDecision | None:
+    """Return the decision; None if the trials do not allow one."""
     try:
         return decide(report, question)
     except Undecidable:
@@ -172,8 +171,7 @@ def _unusable(report: CampaignResults) -> str:
         return N_("it does not vary the platform")
     if not any(metric.better != "neither" for metric in report.metrics):
         return N_("no metric is better higher or lower")
-    blocks = {point.block for row in report.rows for cell in row.cells for point in cell.points}
-    if len(blocks) < FEWEST_BLOCKS:
+    if len(report.blocks) < FEWEST_BLOCKS:
         return N_("it has fewer than two blocks")
     try:
         campaigns = campaigns_of(report)

@@ -8,7 +8,7 @@ from functools import partial
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.errors import InputError, did_you_mean
-from lastro.study.levels import is_quantity, is_same_quantity, listed
+from lastro.study.levels import find_levels, is_quantity, is_same_quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TableChoice:
     top: int | None = None
 
     def of(self, rows: Iterable[Row], report: CampaignResults) -> list[Row]:
-        """Return the chosen ones of the rows of a report, sorted; rows without a mean of the metric come last.
+        """Return the chosen rows among `rows`, sorted; rows without a mean of the metric come last.
 
         Raises: InputError for a factor, a level or a metric that the campaign does not have."""
         rows = [row for row in rows if is_under(report, row, self.where)]
@@ -35,9 +35,9 @@ class TableChoice:
             at = names.index(self.sort)
             descending = (report.metrics[at].better == "higher") is not self.worst_first
             means = {row.treatment.index: cell.summary.mean for row in rows if (cell := row.cells[at]).summary}
-            known = [row for row in rows if row.treatment.index in means]
-            known.sort(key=lambda row: means[row.treatment.index], reverse=descending)
-            rows = known + [row for row in rows if row.treatment.index not in means]
+            measured = [row for row in rows if row.treatment.index in means]
+            measured.sort(key=lambda row: means[row.treatment.index], reverse=descending)
+            rows = measured + [row for row in rows if row.treatment.index not in means]
         return rows[: self.top]
 
 
@@ -52,7 +52,7 @@ def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str
             known = [factor.name for factor in report.study.factors]
             raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
         known = list(map(str, factor.levels))
-        levels = list(listed(wanted, partial(known_level, name, known)))
+        levels = list(find_levels(wanted, partial(known_level, name, known)))
         is_in_all = is_in_all and str(row.treatment.levels[name]) in levels
     return is_in_all
 

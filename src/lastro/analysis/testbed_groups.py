@@ -6,13 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lastro.analysis.host_facts import APPARATUS, COMMAND_LINE, HOST, differing, matches_any, named_facts, recorded
+from lastro.analysis.host_facts import (
+    APPARATUS,
+    COMMAND_LINE,
+    HOST,
+    differing_facts,
+    matches_any,
+    named_facts,
+    unnamed_facts,
+)
 from lastro.grouping import by_key
 
 Facts = Mapping[str, str | None]
 
 _OF_ONE_HOST = (HOST, "Lastro", COMMAND_LINE)  # the command line names the host's disk
-_DIGEST_CHARS = 12  # as in the name of an image
+_DIGEST_CHARS = 12  # the number that names of images have
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +53,20 @@ class GroupedTestbeds:
     sharing: tuple[tuple[str, ...], ...]
 
 
-def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
+def group_testbeds(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
     """Return the usable testbeds in groups with equal facts, and the names of testbeds that share a kernel."""
     usable = [testbed for testbed in testbeds if testbed.provenance is not None]
-    by_facts = by_key((frozenset(comparable_facts(each.provenance or {}).items()), each) for each in usable)
+    by_facts = by_key((frozenset(comparable_facts(testbed.provenance or {}).items()), testbed) for testbed in usable)
     groups = sorted(map(tuple, by_facts.values()), key=len, reverse=True)
     facts = [comparable_facts(group[0].provenance or {}) for group in groups]
-    different = differing(facts)
+    different = differing_facts(facts)
     same = {name: value for name, value in (facts[0] if facts else {}).items() if name not in different}
     return GroupedTestbeds(tuple(groups), same, different, tuple(_sharing(testbeds)))
 
 
 def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
-    facts = {**named_facts(provenance), **recorded(provenance)}
+    facts = {**named_facts(provenance), **unnamed_facts(provenance)}
     facts["root filesystem"] = (facts["root filesystem"] or "")[:_DIGEST_CHARS] or None
     return {name: value for name, value in facts.items() if not matches_any(name, (*_OF_ONE_HOST, *APPARATUS))}
 
@@ -66,5 +74,5 @@ def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
 def _sharing(testbeds: Sequence[AskedTestbed]) -> Iterator[tuple[str, ...]]:
     """Yield the names of the testbeds that share a kernel, for each kernel of two testbeds or more."""
     kernels = dict.fromkeys(kernel for testbed in testbeds for kernel in sorted(testbed.kernels))
-    groups = (tuple(each.name for each in testbeds if kernel in each.kernels) for kernel in kernels)
+    groups = (tuple(testbed.name for testbed in testbeds if kernel in testbed.kernels) for kernel in kernels)
     yield from dict.fromkeys(names for names in groups if len(names) > 1)

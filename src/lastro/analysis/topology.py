@@ -25,9 +25,9 @@ class RecordedTopology:
     attempt: int
 
 
-def recorded(attempts: Iterable[Attempt]) -> RecordedTopology | None:
+def recorded_topology(attempts: Iterable[Attempt]) -> RecordedTopology | None:
     """Return the topology that the last valid attempt recorded, or else the last invalid one; None without any."""
-    for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
+    for attempt in sorted(attempts, key=lambda last: (last.valid, last.trial, last.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
             return RecordedTopology(topology, attempt.trial, attempt.attempt)
     return None
@@ -44,19 +44,21 @@ class DrawnTopology:
     others: tuple[Node, ...]
 
 
-def shown(report: CampaignResults) -> DrawnTopology | None:
+def drawn_topology(report: CampaignResults) -> DrawnTopology | None:
     """Return the topology of a baseline, or else of the first treatment that recorded one.
 
     None if no valid trial recorded any."""
     valid = {treatment: attempts[0] for treatment, attempts in report.valid_attempts().items()}
     rows = sorted(report.rows, key=lambda row: not row.is_baseline)
     attempts = [(row.treatment, valid[row.treatment.index]) for row in rows if row.treatment.index in valid]
-    recorded_ones = [(treatment, each) for treatment, attempt in attempts if (each := recorded([attempt]))]
-    if not recorded_ones:
+    topologies = [
+        (treatment, topology) for treatment, attempt in attempts if (topology := recorded_topology([attempt]))
+    ]
+    if not topologies:
         return None
-    treatment, first = recorded_ones[0]
+    treatment, first = topologies[0]
     known = {node.role for node in first.topology.nodes}
-    all_nodes = [each.topology.nodes for _, each in recorded_ones]
+    all_nodes = [topology.topology.nodes for _, topology in topologies]
     larger = [nodes for nodes in all_nodes if known <= {node.role for node in nodes}]
     others = by_key((node.role, node) for nodes in larger for node in nodes if node.anomaly and node.role not in known)
     return DrawnTopology(treatment, first, tuple(_merge(nodes) for nodes in others.values()))
@@ -67,10 +69,10 @@ def _merge(nodes: Sequence[Node]) -> Node:
     return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
 
 
-def versions(provenance: Provenance) -> dict[str, str]:
+def tool_versions(provenance: Provenance) -> dict[str, str]:
     """Return the version of each tool that the campaign recorded, such as {"runc": "1.1.5"}."""
-    found = {name: _VERSION.search(tool.version) for name, tool in provenance.tools.items()}
-    return {name: match[0] for name, match in found.items() if match}
+    matches = {name: _VERSION.search(tool.version) for name, tool in provenance.tools.items()}
+    return {name: match[0] for name, match in matches.items() if match}
 
 
 def n_hosts(topology: Topology) -> int:
@@ -78,18 +80,18 @@ def n_hosts(topology: Topology) -> int:
     return len({node.host for node in topology.nodes})
 
 
-def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
+def path_loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
     """Return {(role of the source, role of the target): names of the instruments that load this path}."""
     return by_key(((load.source, load.target), load.instrument) for load in topology.loads)
 
 
-def beside(topology: Topology) -> list[Node]:
+def nodes_off_path(topology: Topology) -> list[Node]:
     """Return the nodes that are not on the main path."""
     main = topology.main_way
     return [node for node in topology.nodes if node.role not in main]
 
 
 def is_mesh(topology: Topology) -> bool:
-    """Return whether the topology is not just a chain of nodes, with other nodes attached to it."""
-    branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
+    """Return whether the topology is more than a chain of nodes to which single nodes are attached."""
+    branching = any(len(topology.at(node.role)) > 1 for node in nodes_off_path(topology))
     return branching or len(topology.links) > len(topology.nodes)

@@ -44,8 +44,8 @@ class TrialOrder:
 def trial_order(view: MetricView) -> TrialOrder | None:
     """Return the order of a metric's trials; None if there are too few, or if some have no time.
 
-    For the autocorrelation, values are taken as fractions of their treatment's mean if all means are above zero, so
-    that all treatments have equal weight."""
+    For the autocorrelation, values are divided by their treatment's mean if all means are above zero, so that all
+    treatments have equal weight."""
     timed = _timed(view)
     correlation = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
     if correlation is None or len(timed) < sum(len(cell.points) for cell in view.cells):
@@ -75,9 +75,9 @@ def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, Tr
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:
-    """Return the correlation of consecutive trials, with its consequence for the treatment that it affects most.
+    """Return the correlation of consecutive trials, and its effect on the treatment that it affects most.
 
-    Its p-value is computed within blocks, so that differences between blocks do not count as a correlation. None if the
+    The p-value is computed within blocks, so that differences between blocks do not count as a correlation. None if the
     correlation or its p-value cannot be estimated."""
     if (order := trial_order(view)) is None:
         return None

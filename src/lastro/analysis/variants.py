@@ -11,28 +11,28 @@ from typing import Literal
 
 from lastro.analysis.build import fit_model
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
-from lastro.analysis.host_facts import differing
+from lastro.analysis.host_facts import differing_facts
 from lastro.errors import InputError, did_you_mean
 from lastro.results.looks import Look
 from lastro.results.samples import Metric
 from lastro.stats.intervals import alpha_of
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.simultaneous import Pair
-from lastro.stats.variants import Better, VariantChange, Verdict, changes, confidence_at, is_confirmed
+from lastro.stats.variants import Better, VariantChange, Verdict, confidence_at, is_confirmed, variant_changes
 from lastro.study.margins import Margins
 from lastro.study.model import VARIANT, Study, VariantTest
 from lastro.study.root_change import RootChange
 
 Outcome = Literal["worse", "no worse", "unconfirmed", "alarm", "undecided"]
-CHANCE = 0.8  # probability with which the stated number of further blocks decides
+CHANCE = 0.8  # probability that the stated number of further blocks is enough to decide
 
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
     """A variant and the reference, both with the levels of the other factors that `label` names.
 
-    `change` is None if one of the two cannot be compared: then `missing` has the name of that one, and the reason.
-    `confirmed` is True if the variant is worse by both steps of the rule in `stats.variants`."""
+    `change` is None if one of the two cannot be compared: then `missing` has its name and the reason. `confirmed` is
+    True if the variant is worse by both steps of the rule in `stats.variants`."""
 
     variant: str
     label: str
@@ -134,7 +134,7 @@ def default_metric(study: Study) -> str:
     return directed[0]
 
 
-def question(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
+def variant_test(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
     """Return the question about the variants of a study; `metric` and `margin` are by default those in its file.
 
     The looks of a campaign only answer the question in the file; any other question is answered after the campaign.
@@ -145,25 +145,23 @@ def question(study: Study, metric: str | None = None, margin: float | None = Non
         )
     of_file, blocks = study.test, max(FEWEST_BLOCKS, study.design.most_blocks)
     name = metric or (of_file.metric if of_file else default_metric(study))
-    known = {each.name: each for each in study.metrics}
-    if name not in known or known[name].better == "neither":
-        why = "declares no better direction" if name in known else "is not a metric of this study"
-        directed = [each for each in known if known[each].better != "neither"]
+    directions = {known.name: known.better for known in study.metrics}
+    if directions.get(name, "neither") == "neither":
+        why = "declares no better direction" if name in directions else "is not a metric of this study"
+        directed = [known for known, better in directions.items() if better != "neither"]
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
-    usual = of_file.margin if of_file and of_file.metric == name else Margins.of_studies(study).of(name)
-    wanted = margin or usual
-    if of_file and (name, wanted) == (of_file.metric, of_file.margin):
+    if of_file and name == of_file.metric and (not margin or margin == of_file.margin):
         return of_file
-    return VariantTest(name, wanted, blocks, blocks)
+    return VariantTest(name, margin or Margins.of_studies(study).of(name), blocks, blocks)
 
 
-def answer(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | None = None) -> VariantAnswer:
+def judge_variants(report: CampaignResults, test: VariantTest, looks: Sequence[Look] | None = None) -> VariantAnswer:
     """Judge the pairs of a campaign; `looks` count by default only if the campaign's looks asked this question."""
     looks = (report.looks if report.study.test == test else ()) if looks is None else looks
     view = next(view for view in report.views if view.metric.name == test.metric)
     reference, pairs = _pairs(report, view)
-    raised = next((each for each in looks if each.rejected), None)
-    first_step = [each.block for each in looks if raised is None or each.block <= raised.block]
+    raised = next((look for look in looks if look.rejected), None)
+    first_step = [look.block for look in looks if raised is None or look.block <= raised.block]
     confidence = report.study.design.confidence
     if first_step:
         confidence = confidence_at(first_step, test.last_look, confidence)
@@ -201,10 +199,10 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
 
 def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> tuple[str, str] | None:
     """Return (name of the side that cannot be compared, the reason); None if both sides can be compared."""
-    for name, each in ((variant, row), (reference, base)):
-        cell = view.of(each)
+    for name, side in ((variant, row), (reference, base)):
+        cell = view.of(side)
         if not cell.points or cell.bounded:
-            return name, "bounded" if cell.bounded else each.reason or each.status
+            return name, "bounded" if cell.bounded else side.reason or side.status
     return None
 
 
@@ -214,7 +212,7 @@ def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: fl
     if view.model is None or not comparable:
         return list(pairs)
     cells = [pairs[number].cells for number in comparable]
-    of_pairs = dict(zip(comparable, changes(view.model, cells, _better(view.metric), confidence), strict=True))
+    of_pairs = dict(zip(comparable, variant_changes(view.model, cells, _better(view.metric), confidence), strict=True))
     return [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
 
 
@@ -234,17 +232,17 @@ def _confirm(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> li
 
 
 def _better(metric: Metric) -> Better:
-    assert metric.better != "neither", "`question` refuses it"
+    assert metric.better != "neither", "`variant_test` refuses it"
     return metric.better
 
 
 def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
     """Return {tool: its version in each root filesystem} for tools whose versions differ between variants.
 
-    Variants without a root filesystem of their own use that of the study, which then comes first. Versions are without
+    Variants that do not change the root filesystem use that of the study, which then comes first. Versions are without
     the build details in parentheses."""
     provenance = report.provenance
-    roots = [each.image_tools for each in provenance.root_filesystem.variants.values()]
+    roots = [variant.image_tools for variant in provenance.root_filesystem.variants.values()]
     if any(not RootChange.of(changes) for changes in report.study.variants.values()):
         roots.insert(0, provenance.image_tools)  # the root filesystem of the study is that of a variant, too
-    return differing([{name: text.partition("(")[0].strip() for name, text in tools.items()} for tools in roots])
+    return differing_facts([{name: text.partition("(")[0].strip() for name, text in tools.items()} for tools in roots])

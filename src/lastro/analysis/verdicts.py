@@ -1,7 +1,6 @@
 """The meaning of a ratio for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure.
 
-Every table and figure has the same verdict on a ratio to the baseline: that of the corrected test, with which the
-interval agrees."""
+Every table and figure shows the verdict of the corrected test of a ratio, with which the interval agrees."""
 
 from __future__ import annotations
 
@@ -13,19 +12,19 @@ from lastro.results.samples import Metric
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 
-def verdict(cell: Cell) -> Verdict:
+def cell_verdict(cell: Cell) -> Verdict:
     """Return the verdict on the ratio of a cell to its baseline; empty without a ratio or a test."""
-    return decided(cell.metric, cell.decision, cell.ratio.value if cell.ratio else None)
+    return verdict_on_ratio(cell.metric, cell.decision, cell.ratio.value if cell.ratio else None)
 
 
-def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
+def verdict_on_ratio(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
     """Return the verdict on a ratio, given the decision of its corrected test; empty without a decision or a ratio."""
     if decision == "unknown" or ratio is None:
         return ""
-    return "same" if decision == "same" else direction(metric, ratio)
+    return "same" if decision == "same" else verdict_on_change(metric, ratio)
 
 
-def direction(metric: Metric, ratio: float) -> Verdict:
+def verdict_on_change(metric: Metric, ratio: float) -> Verdict:
     """Return the meaning of a ratio that differs from 1: better or worse, higher or lower."""
     if metric.better == "neither":
         return "higher" if ratio > 1 else "lower"

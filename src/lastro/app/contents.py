@@ -16,7 +16,7 @@ from lastro.results.members import NAMELESS
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
+    from lastro.analysis.as_published import MatchedPublication
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims.claim import Claims
     from lastro.analysis.pooled_study import PooledHost
@@ -148,7 +148,7 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     return Content(report, analyse(report), say, judged.judgements, tally, explanation(report, say), published)
 
 
-def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
+def published_of(directory: Path, data: CampaignData) -> MatchedPublication | None:
     """Return the published tables and figures in a campaign's claims file, matched with the campaign's results.
 
     None if there are none. Raises: StudyError when the claims file is invalid or is about another study."""
@@ -159,10 +159,10 @@ def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
     return _as_published(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
 
 
-def _as_published(claims: Claims, report: CampaignResults) -> AsPublished | None:
-    from lastro.analysis.as_published import as_published
+def _as_published(claims: Claims, report: CampaignResults) -> MatchedPublication | None:
+    from lastro.analysis.as_published import match_publication
 
-    return as_published(claims, report) or None
+    return match_publication(claims, report) or None
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:

@@ -69,7 +69,7 @@ def parts_named(kind: str, text: str) -> tuple[str, ...]:
         try:
             check_level(schemas()[_SCENARIO], kind, name)
         except FieldError as wrong:
-            hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
+            hint = wrong.hint_text
             raise InputError(f"'{name}': {wrong.message}", hint or None) from None
     if not names:
         raise InputError(f"name at least one {kind}", f"see `lastro parts {kind}`")

@@ -34,10 +34,10 @@ def remark(file: Path, kind: Said, text: str, at: str, metric: str, where: Mappi
     """Add a user's remark on the change at the campaign `at`, or on the series of `metric` at the levels `where`.
 
     Raises: InputError for a campaign, metric or level that the history does not contain."""
-    from lastro.analysis.history import judge, named_point
+    from lastro.analysis.history import judge_history, named_point
 
     history = read_history(file)
-    judge(history, metric, where, {})  # for the check of its arguments
+    judge_history(history, metric, where, {})  # for the check of its arguments
     moment = named_point(history, at).measured_utc if at else ""
     levels = {factor: ",".join(level_names) for factor, level_names in where.items()}
     add_remark(file, HistoryRemark(kind, utc_now(), text, moment, metric, levels))

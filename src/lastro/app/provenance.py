@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
-from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, matches_any, named_facts, recorded
+from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, matches_any, named_facts, unnamed_facts
 from lastro.app.messages import say
 from lastro.app.own_parts import parts_at
 from lastro.builders.data.encoder import pick
@@ -209,7 +209,7 @@ def comparable_facts(provenance: Mapping[str, Any]) -> dict[str, str]:
 
     Facts without a value are left out: earlier versions recorded fewer facts. The version of Lastro is not among the
     facts, since another version may continue a campaign."""
-    facts_by_name = {**named_facts(provenance), **recorded(provenance)}
+    facts_by_name = {**named_facts(provenance), **unnamed_facts(provenance)}
     if provenance.get("guest"):
         facts_by_name[MACHINE_BELOW] = provenance.get("controller", {}).get("machine")
     left_out = ("Lastro", *APPARATUS, *(() if provenance.get("guest") else OF_GUEST))

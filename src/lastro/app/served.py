@@ -152,9 +152,9 @@ class ServedHistory:
         return _page(history_blocks(reading.content, self._say, details=True), self._say, self._file)
 
     def _judged(self) -> HistoryReport:
-        from lastro.analysis.history import judge
+        from lastro.analysis.history import judge_history
 
-        return judge(read_history(self._file), "", {}, {})
+        return judge_history(read_history(self._file), "", {}, {})
 
 
 def _page(document: Document, say: Language, source: Path) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lastro.app.messages import say
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import ScenarioSchema, Study
-from lastro.study.selection import WHOLE, Selection, name_in
+from lastro.study.selection import WHOLE_STUDY, Selection, name_in
 
 if TYPE_CHECKING:
     from lastro.campaign.suite import Folder
@@ -60,7 +60,7 @@ def named_fleet(place: str) -> FleetFile | None:
     return load_named(Path(place))
 
 
-def load_study(name: str, selection: Selection = WHOLE) -> Study:
+def load_study(name: str, selection: Selection = WHOLE_STUDY) -> Study:
     """Load a study, which is a file or the name of a built-in study, and apply the selection; print its notes.
 
     Raises: InputError when there is no such study or the selection does not fit; StudyError when the file is not a
@@ -98,10 +98,10 @@ class GivenSuite:
     source: str
     folder: Folder
     studies: tuple[Study, ...]
-    selection: Selection = WHOLE
+    selection: Selection = WHOLE_STUDY
 
 
-def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
+def suite_of(name: str, selection: Selection = WHOLE_STUDY) -> GivenSuite | None:
     """Load a suite and all its studies, and apply a selection to each; None if `name` is a single study.
 
     Raises: InputError when the folder contains no studies, or is a campaign, or when the selection names a factor or

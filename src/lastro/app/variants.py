@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lastro.analysis.variants import question
+from lastro.analysis.variants import variant_test
 from lastro.app import campaigns
 from lastro.app.campaign_dirs import check_place, place_for
 from lastro.app.messages import say
@@ -13,10 +13,10 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios.base import scenario_of, schema
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.stats.variants import new_blocks
 from lastro.study.model import MOST_BLOCKS, Study
-from lastro.study.root_change import with_place
+from lastro.study.root_change import with_absolute_rootfs
 from lastro.study.selection import Selection, with_variants
 
 _MOST_UNTIL_DECIDED = 20  # blocks
@@ -42,7 +42,9 @@ def study_of(plan: VariantOptions) -> Study:
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
     here = str(Path.cwd())
-    study = replace(study, variants={name: with_place(changes, here) for name, changes in study.variants.items()})
+    study = replace(
+        study, variants={name: with_absolute_rootfs(changes, here) for name, changes in study.variants.items()}
+    )
     study = _with_metric(study, plan.metric)
     blocks = plan.blocks or (
         _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
@@ -50,7 +52,7 @@ def study_of(plan: VariantOptions) -> Study:
     if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
         raise InputError(f"--blocks {blocks} is not possible", f"give at least {FEWEST_BLOCKS}")
     first = FEWEST_BLOCKS if plan.until_decided else blocks
-    test = replace(question(study, plan.metric, plan.margin), first_look=first, last_look=blocks)
+    test = replace(variant_test(study, plan.metric, plan.margin), first_look=first, last_look=blocks)
     most = blocks + new_blocks(blocks)
     design = replace(study.design, stopping="decided", replicates=first, max_replicates=most, within_s=plan.within_s)
     return replace(study, design=design, test=test)

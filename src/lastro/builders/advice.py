@@ -30,7 +30,7 @@ from lastro.analysis.advice import (
     MetricAdvice,
     OpenCandidate,
 )
-from lastro.analysis.claims.decisive import ClaimAdvice
+from lastro.analysis.claims.advice import ClaimAdvice
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.builders.decision import decision_answer
 from lastro.document import Block, Items, Paragraph, Table, Title

@@ -120,7 +120,7 @@ def _lines(judgement: Judgement, say: Language) -> Iterator[Text]:
         (say("measured"), measured_text(judgement, say)),
         (say("why"), reason_text(judgement, say) + (f" ({evidence})" if evidence else "")),
         (say("but"), contradiction_text(claim, say)),
-        (say("note"), claim.noted(say.code)),
+        (say("note"), claim.note_text(say.code)),
     ):
         if text:
             yield Span(f"{name}: ", "dim"), Span(text)

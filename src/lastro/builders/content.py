@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lastro.analysis import analyse
-from lastro.analysis.as_published import AsPublished
+from lastro.analysis.as_published import MatchedPublication
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.effects import baseline_comparisons
 from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.words.language import Language
 
 
@@ -30,7 +30,7 @@ class Content:
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
-    published: AsPublished | None = None
+    published: MatchedPublication | None = None
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -41,7 +41,7 @@ class Content:
         """The (treatment index, metric index) of each ratio to a baseline that is below the noise floor of the host."""
         cells = set()
         for view in self.report.views:
-            if floor := floor_here(view):
+            if floor := applicable_floor(view):
                 comparisons, _ = baseline_comparisons(view, values_of(view), floor.share)
                 cells |= {
                     (comparison.treatment.index, view.index) for comparison in comparisons if comparison.under_floor

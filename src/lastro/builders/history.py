@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, HistorySeries, fact_changes
 from lastro.analysis.remarks import in_order
 from lastro.document import Block, Figure, Figures, Fold, Items, Table, Title, section
 from lastro.grouping import by_key
@@ -69,7 +69,7 @@ def history_blocks(
             )
 
 
-def _change_row(series: KeptSeries, change: HistoryChange, say: Language) -> tuple[str, ...]:
+def _change_row(series: HistorySeries, change: HistoryChange, say: Language) -> tuple[str, ...]:
     remark = change.acknowledged or series.muted
     verdict = say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) if remark else ""
     return (
@@ -110,7 +110,7 @@ def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
         yield say("A change of the software is one relative to the sentinel, in the same campaigns.")
 
 
-def _points(series: KeptSeries, say: Language) -> Table:
+def _points(series: HistorySeries, say: Language) -> Table:
     """Return a table of the means of a series, newest last; the row where a change begins has its verdict and ratio."""
     changes = {change.point.at: change for change in series.changes}
     rows = []

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from lastro.analysis.campaign import Cell, MetricView, Row
-from lastro.analysis.verdicts import Verdict, verdict
+from lastro.analysis.verdicts import Verdict, cell_verdict
 from lastro.builders.content import Content
 from lastro.builders.tables import levels_of, n_text, results_table, table_with_place
 from lastro.document import Grid, GridCell, GridRow, Span
@@ -108,7 +108,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     lines += [] if known or is_single else [(Span(interval),)]
     if lacks_ratio(row, cell):
         lines += [(Span(DASH, "dim"),)] if has_ratios(content.report) else []
-    elif comparison := formats.comparison_text(row, cell, judged := verdict(cell), say):
+    elif comparison := formats.comparison_text(row, cell, judged := cell_verdict(cell), say):
         comparison = comparison.removesuffix(f" {say(formats.NO_INTERVAL)}") if is_single else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
         kind = "baseline" if row.is_baseline else judged or "dim"

@@ -12,7 +12,7 @@ from lastro.analysis.doses import doses_of
 from lastro.analysis.growth import Growth
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
-from lastro.analysis.verdicts import verdict
+from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.content import Content
 from lastro.document import Table
 from lastro.figures.scenario_additions import growth_of
@@ -109,7 +109,7 @@ def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str
         why = say("not measured") if row.n_valid else say(formats.STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
-    comparison = formats.comparison_text(row, cell, verdict(cell), say)
+    comparison = formats.comparison_text(row, cell, cell_verdict(cell), say)
     return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 

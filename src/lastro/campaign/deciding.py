@@ -16,7 +16,7 @@ from lastro.grouping import by_key
 from lastro.results.looks import Look, Stop, settled_by
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.stats.looks import is_made
+from lastro.stats.looks import is_decision_made
 from lastro.study.service_level import Cost
 from lastro.words.language import ENGLISH
 from lastro.words.looks import decision_state, stop_text, why_dropped
@@ -42,7 +42,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
         treatments = [treatment for treatment in treatments if decision.candidate_of(treatment) not in gone]
     kept = frozenset(treatment.index for treatment in treatments)
     stop: Stop = ""
-    if decision is not None and is_made(decision.choice, after):
+    if decision is not None and is_decision_made(decision.choice, after):
         stop = "decided"
     elif block >= design.most_blocks:
         stop = "most blocks"

@@ -12,7 +12,7 @@ from lastro.results.rows import Attempt
 from lastro.results.segments import apart
 from lastro.results.store import Store
 from lastro.stats.ratios import ratio_to_baseline
-from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
+from lastro.stats.stopping import StoppingDecision, StoppingRule, decide_to_stop, relative_half_width
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 from lastro.words.numbers import percent
@@ -39,12 +39,12 @@ def next_step(store: Store) -> NextStep:
     return NextStep(stopping.stop, "not precise enough yet", events)
 
 
-def decision(store: Store) -> Decision:
+def decision(store: Store) -> StoppingDecision:
     """Return the stopping decision of a sequential campaign after its present blocks."""
     study = store.study
-    rule = Rule(study.design.precision, study.design.max_replicates)
+    rule = StoppingRule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
-    return decide(
+    return decide_to_stop(
         rule, study.design.replicates, half_widths(study, treatments, apart(store.attempts(), store.segments())[0])
     )
 
@@ -76,7 +76,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
     return widths
 
 
-def reason(decision: Decision) -> str:
+def reason(decision: StoppingDecision) -> str:
     """Return a decision as text: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
     why = f"{decision.blocks} blocks: {decision.reason}"
     if decision.widest is None:

@@ -25,7 +25,7 @@ from lastro.shapes import made, parsed
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.problems import Problems, shown
-from lastro.study.selection import WHOLE, Selection
+from lastro.study.selection import WHOLE_STUDY, Selection
 
 INDEX = "suite.json"
 HEAD = "suite.toml"
@@ -215,7 +215,7 @@ def create(
     source: str,
     studies: Sequence[Study],
     published: Callable[[str], Path | None],
-    selection: Selection = WHOLE,
+    selection: Selection = WHOLE_STUDY,
     *,
     testbed: str = "",
     fleet: str = "",

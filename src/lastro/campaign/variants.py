@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.build import build_report
-from lastro.analysis.variants import answer
+from lastro.analysis.variants import judge_variants
 from lastro.campaign.deciding import block_s
 from lastro.campaign.sequential import NextStep
 from lastro.results.looks import Look, Stop
@@ -42,7 +42,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     metrics = tuple(metric for metric in study.metrics if metric.name == test.metric)
     report = build_report(replace(data, study=replace(study, metrics=metrics)))
     look = Look(block, at_utc, (), (), (), None, "most blocks" if alarm_block else "")
-    comparison = answer(report, test, (*looks, look))
+    comparison = judge_variants(report, test, (*looks, look))
     verdicts = [comparison.verdict(pair) for pair in comparison.pairs]
     accepted = tuple(index for index, verdict in enumerate(verdicts) if verdict == "no worse")
     worse = tuple(index for index, verdict in enumerate(verdicts) if verdict == "worse")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from lastro.analysis.topology import RecordedTopology, recorded, versions
+from lastro.analysis.topology import RecordedTopology, recorded_topology, tool_versions
 from lastro.cli._terminal import print_document, terminal_width
 from lastro.errors import InputError
 from lastro.plain import json_text
@@ -30,18 +30,18 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
         width = terminal_width()
         head = [_title(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
-        print(*head, "", *topology_lines(topology.topology, versions(store.provenance), width), sep="\n")
+        print(*head, "", *topology_lines(topology.topology, tool_versions(store.provenance), width), sep="\n")
 
 
 def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
     """Return the recorded topology of the attempt `chosen`, or else of another attempt of the trial's treatment.
 
     If `only_that` is true, other attempts do not count. Raises: InputError when none was recorded."""
-    topology = recorded([chosen]) if chosen else None
+    topology = recorded_topology([chosen]) if chosen else None
     if topology is None and not only_that:
         alike = [row.number for row in store.trials() if row.treatment == trial.treatment and row.attempts]
         places = [trial.number, *alike] if trial.number in alike else alike
-        topology = next(filter(None, (recorded(store.attempts(number)) for number in places)), None)
+        topology = next(filter(None, (recorded_topology(store.attempts(number)) for number in places)), None)
     if topology is not None:
         return topology
     if chosen is None:
@@ -77,7 +77,7 @@ def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopolog
             f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
         )
     picture = topology_picture(
-        _title(trial, recorded), _levels(store, trial), recorded.topology, versions(store.provenance)
+        _title(trial, recorded), _levels(store, trial), recorded.topology, tool_versions(store.provenance)
     )
     if output == "-":
         print_document(picture.svg())

@@ -109,7 +109,7 @@ def _plan(args: argparse.Namespace, margin: float | None) -> VariantOptions:
 
 
 def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> int:
-    from lastro.analysis.variants import answer, question
+    from lastro.analysis.variants import judge_variants, variant_test
     from lastro.app.contents import report_of
     from lastro.builders.data.variants import document, junit
     from lastro.builders.variants import variant_blocks
@@ -117,7 +117,7 @@ def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> i
     from lastro.render.markdown import markdown
 
     report = report_of(directory)
-    variant_answer = answer(report, question(report.study, args.metric, margin))
+    variant_answer = judge_variants(report, variant_test(report.study, args.metric, margin))
     if args.junit:
         write_file(args.junit, junit(variant_answer))
     if args.format == "md":

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
-    from lastro.analysis.claims.decisive import advise_on_claims
+    from lastro.analysis.claims.advice import advise_on_claims
     from lastro.analysis.decision import decision_of
     from lastro.builders.advice import (
         advice_blocks,

@@ -148,7 +148,7 @@ def _width() -> int:
 
 def _run_fleet(args: argparse.Namespace) -> int:
     """Print a comparison of the testbeds of a fleet, and return the exit code: 3 if none of them can be used."""
-    from lastro.analysis.testbed_groups import grouped
+    from lastro.analysis.testbed_groups import group_testbeds
     from lastro.app.fleet_check import ask
     from lastro.cli import _fleet_lines
 
@@ -163,7 +163,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
         raise InputError(message, hint)
     require_root("doctor")
     testbeds = ask(fleet, wait=args.wait)
-    groups = grouped(testbeds)
+    groups = group_testbeds(testbeds)
     if args.json:
         print(json.dumps(_fleet_lines.document(testbeds, groups), indent=2))
     else:

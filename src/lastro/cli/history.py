@@ -171,11 +171,11 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> HistoryReport:
-    from lastro.analysis.history import judge
+    from lastro.analysis.history import judge_history
     from lastro.results.history import read_history
 
     wanted, sentinel = levels_named(args.where, "--where"), levels_named(args.sentinel, "--sentinel")
-    return judge(read_history(args.history), args.metric, wanted, sentinel)
+    return judge_history(read_history(args.history), args.metric, wanted, sentinel)
 
 
 def _write_report(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from lastro.analysis.as_published import AsPublished, MatchedBars
+from lastro.analysis.as_published import MatchedBars, MatchedPublication
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
@@ -76,7 +76,7 @@ def plans(
     analysis: Analysis,
     say: Language = ENGLISH,
     judgements: Sequence[Judgement] = (),
-    published: AsPublished | None = None,
+    published: MatchedPublication | None = None,
 ) -> Iterator[FigurePlan]:
     """Yield the plans of all figures of a campaign; a planned figure may still have no data.
 
@@ -92,7 +92,7 @@ def _plans(
     analysis: Analysis,
     say: Language,
     judgements: Sequence[Judgement],
-    published: AsPublished | None,
+    published: MatchedPublication | None,
 ) -> Iterator[FigurePlan]:
     if report.study.sla and report.study.cost:
         from lastro.analysis.decision import decision_of  # it loads NumPy
@@ -152,7 +152,7 @@ def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iter
             yield FigurePlan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
 
 
-def _published(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
+def _published(report: CampaignResults, published: MatchedPublication | None, say: Language) -> Iterator[FigurePlan]:
     """Yield a plan of each published figure: bars, or lines if the scenario declares the series that they show."""
     series = {series_.name: series_ for series_ in figures_of(report) if isinstance(series_, AlignedSeries)}
     for matched in published.figures if published else ():

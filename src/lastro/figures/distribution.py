@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
-from lastro.analysis.metric_values import pooled
+from lastro.analysis.metric_values import pooled_summary
 from lastro.analysis.model import MetricAnalysis
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import axis_ends_of
@@ -246,7 +246,7 @@ def _place(
 
     `rows` are the treatments that share the position."""
     cells = [cell for cell in map(view.of, rows) if cell.summary]
-    colour, summary = colour_of(colour_at), pooled(view, cells)
+    colour, summary = colour_of(colour_at), pooled_summary(view, cells)
     values = [point.value for cell in cells for point in cell.points]
     n, few = len(values), len(values) <= _FEW
     # Points of one position are spread vertically, in the order of their blocks.

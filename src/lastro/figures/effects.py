@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lastro.analysis.model import Interaction, LevelEffect, MetricAnalysis
 from lastro.analysis.remarks import in_order
-from lastro.analysis.verdicts import Verdict, decided
+from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
 from lastro.figures.scale import AxisEnds, ends_of, with_overflow
@@ -68,7 +68,7 @@ def mark_texts(effects: Sequence[LevelEffect], say: Language) -> list[str]:
 
 def effect_verdict(metric: Metric, effect: LevelEffect) -> Verdict:
     """Return the verdict on an effect after correction for multiple comparisons."""
-    return decided(metric, effect.decision, effect.ratio.value)
+    return verdict_on_ratio(metric, effect.decision, effect.ratio.value)
 
 
 def _draw_groups(

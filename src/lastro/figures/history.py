@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
-from lastro.analysis.history import HistoryReport, KeptSeries
+from lastro.analysis.history import HistoryReport, HistorySeries
 from lastro.figures import FigurePlan
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import Ends, axis_ends
@@ -29,7 +29,7 @@ def history_plans(report: HistoryReport, say: Language) -> list[FigurePlan]:
     ]
 
 
-def _draw(series: KeptSeries, say: Language) -> Figure | None:
+def _draw(series: HistorySeries, say: Language) -> Figure | None:
     bars = _bars(series)
     ends = axis_ends(series.metric, series.judged, list(bars.values()), series.judged)
     panels = [PlotPanel(_items(series, bars), y=PlotAxis.of(ends, _y_text(series, say)))]
@@ -47,17 +47,17 @@ def _draw(series: KeptSeries, say: Language) -> Figure | None:
     return draw_plot(Plot(panels, _title(series, say), how, x, PlotAxis(), 2.2), say)
 
 
-def _title(series: KeptSeries, say: Language) -> str:
+def _title(series: HistorySeries, say: Language) -> str:
     return f"{metric_heading(series.metric)} · {treatment_text(series, say)}"
 
 
-def _y_text(series: KeptSeries, say: Language) -> str:
+def _y_text(series: HistorySeries, say: Language) -> str:
     if series.sentinel is None:
         return series.metric.unit
     return say("relative to {sentinel}", sentinel=" · ".join(series.sentinel.values()))
 
 
-def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
+def _items(series: HistorySeries, bars: Mapping[float, Ends]) -> list[Item]:
     """Return the items of the panel: a band where each change may be, the levels between changes, and the means.
 
     `bars` are the intervals of the means, {position: ends}."""
@@ -80,7 +80,7 @@ def _items(series: KeptSeries, bars: Mapping[float, Ends]) -> list[Item]:
     return items
 
 
-def _bars(series: KeptSeries) -> dict[float, Ends]:
+def _bars(series: HistorySeries) -> dict[float, Ends]:
     """Return {position of a campaign: interval of its mean}; empty if the means are relative to a sentinel."""
     if series.sentinel is not None:
         return {}

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.histograms import PooledHistogram, pooled
-from lastro.analysis.remarks import BY_SIZE_OF_POOLED, lost_by_its_size, marks_by_metric
+from lastro.analysis.histograms import PooledHistogram, pooled_histograms
+from lastro.analysis.remarks import BY_SIZE_OF_POOLED, marks_by_metric, values_lost_by_size
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import GREY, PALETTE, STROKES, colour_of, marker_of
@@ -48,7 +48,7 @@ PooledByRow = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and na
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say: Language) -> Figure | None:
     """Draw each quantile as a line against the load, a panel per treatment; None if there is nothing to draw."""
     names = {name for point in shown.points for name in (point.histogram, point.own)}
-    histograms, attempts = pooled(report, names), report.valid_attempts()
+    histograms, attempts = pooled_histograms(report, names), report.valid_attempts()
     lines = [
         (row, _by_load(shown, histograms.get(row.treatment.index, {}), attempts.get(row.treatment.index, [])))
         for row in report.rows
@@ -85,7 +85,7 @@ def _by_load(
         marks = marks_by_metric(attempts, point.metrics)
         for (label, q), metric in zip(shown.quantiles, point.metrics, strict=True):
             value = _drawable(pool.histogram, q)
-            if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
+            if value is None or values_lost_by_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
                 continue
             generator = histograms.get(point.own)
             generator_value = _drawable(generator.histogram, q) if generator is not None else None
@@ -107,7 +107,7 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
 
     In a panel, each line is a level of the platform or, if the platform does not vary, of the first factor that does.
     There is a panel for each combination of levels of the other factors."""
-    histograms = pooled(report, {shown.histogram, shown.own})
+    histograms = pooled_histograms(report, {shown.histogram, shown.own})
     drawable = [row for row in report.rows if shown.histogram in histograms.get(row.treatment.index, {})]
     if not drawable:
         return None
@@ -184,11 +184,11 @@ def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLi
     """Yield the line through the value of each quantile, up to the last one with ten events beyond it.
 
     Lost events have no value. If only they are beyond an earlier quantile, the line ends there, with an arrow."""
-    last_quantile = 1 - LEAST_BEYOND / histogram.n_in_all
+    last_quantile = 1 - LEAST_BEYOND / histogram.n_events
     filled = np.flatnonzero(histogram.counts)  # buckets with events
     if last_quantile <= 0 or not len(filled):
         return
-    quantiles = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
+    quantiles = np.cumsum(histogram.counts)[filled] / histogram.n_events
     last = int(np.searchsorted(quantiles, last_quantile)) + 1  # up to the bucket in which that quantile lies
     x, y = nines(np.minimum(quantiles[:last], last_quantile)), upper_ends(filled[:last]) / per_unit
     # Of buckets that a reader cannot distinguish, only the last one is a point of the line.

@@ -10,7 +10,7 @@ from math import cos, pi, sin
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.topology import beside, is_mesh, loads, n_hosts, shown, versions
+from lastro.analysis.topology import drawn_topology, is_mesh, n_hosts, nodes_off_path, path_loads, tool_versions
 from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.style import GREY, PALETTE, SMALL_PT, Picture, new_figure, style, width_of
 from lastro.figures.text import chars, safe, wrapped
@@ -36,17 +36,15 @@ def draw_recorded_topology(report: CampaignResults, say: Language) -> Figure | N
     """Draw the topology of the baseline or, if it has none, of the first treatment that has one.
 
     The lines below the title name the factors of the study. None if no valid trial recorded a topology."""
-    drawn_topology = shown(report)
-    if drawn_topology is None:
+    drawn = drawn_topology(report)
+    if drawn is None:
         return None
-    levels = [f"{name} = {level}" for name, level in drawn_topology.treatment.levels.items()]
+    levels = [f"{name} = {level}" for name, level in drawn.treatment.levels.items()]
     varied = [f"{factor.name} ({', '.join(map(str, factor.levels))})" for factor in report.varying]
-    how = [say("trial {trial}: {levels}", trial=drawn_topology.recorded.trial, levels=", ".join(levels))]
+    how = [say("trial {trial}: {levels}", trial=drawn.recorded.trial, levels=", ".join(levels))]
     how += [say("the study varies {factors}", factors="; ".join(varied))] if varied else []
     title = say("What a trial consisted of")
-    return draw_topology(
-        drawn_topology.recorded.topology, title, how, versions(report.provenance), say, drawn_topology.others
-    )
+    return draw_topology(drawn.recorded.topology, title, how, tool_versions(report.provenance), say, drawn.others)
 
 
 def draw_topology(
@@ -112,7 +110,7 @@ class _Sketch:
                     self._wire(link, here, there)
                     break
         self._arrows(main)
-        for node in beside(self.topology):
+        for node in nodes_off_path(self.topology):
             self.y_in += 0.14
             self._box(node)
             for link, here, there in self.topology.at(node.role):
@@ -165,7 +163,7 @@ class _Sketch:
 
     def _arrows(self, main: Sequence[str]) -> None:
         """Draw one arrow for each path of a load, along the left side."""
-        for source, target in loads(self.topology):
+        for source, target in path_loads(self.topology):
             if source != target and {source, target} <= set(main):
                 from_in, to_in = self._middles[source], self._middles[target]
                 self._line([_LEFT_IN, _LOAD_IN, _LOAD_IN, _LEFT_IN], [from_in, from_in, to_in, to_in], _LOADS, 1.4)
@@ -197,7 +195,7 @@ class _Sketch:
     def legend(self) -> None:
         """Name the load generators and the witnesses, and say so when the whole topology is on one host."""
         self.y_in += 0.2
-        for (source, target), instruments in loads(self.topology).items():
+        for (source, target), instruments in path_loads(self.topology).items():
             way = self.say("inside {role}", role=source) if source == target else f"{source} → {target}"
             self._entry(f"{way}: {', '.join(instruments)}", _LOADS)
         for number, witness in enumerate(self.topology.witnesses, 1):

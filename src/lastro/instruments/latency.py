@@ -140,17 +140,17 @@ def percentiles_reading(
         value = _quantile(trips, q) / _NS_PER_US
         own_us = _quantile(of_generator, q) / _NS_PER_US if of_generator is not None else 0.0
         if q < 1 and not trips.is_estimable(q):
-            text = f"{trips.n_in_all} packets: fewer than ten are beyond it"
+            text = f"{trips.n_events} packets: fewer than ten are beyond it"
             remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif math.isinf(value) or not trips.n:
-            text = f"{trips.lost} of {trips.n_in_all} packets got no answer"
+            text = f"{trips.lost} of {trips.n_events} packets got no answer"
             if 2 * lost_by_receiver > trips.lost:
                 text += f"; {lost_by_receiver} of them had reached the receiver, whose program lost them"
                 remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
             else:
                 remarks.append(Remark(AMONG_LOST, text, (metric,)))
         elif of_generator is not None and q < 1 and not of_generator.is_estimable(q):
-            text = f"{of_generator.n_in_all} packets of the generator alone: fewer than ten are beyond it"
+            text = f"{of_generator.n_events} packets of the generator alone: fewer than ten are beyond it"
             remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif own_us > MOST_OWN * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
@@ -162,7 +162,7 @@ def percentiles_reading(
         else:
             values[metric] = value
             if q == 1 and trips.lost:
-                text = f"{trips.lost} of {trips.n_in_all} packets got no answer"
+                text = f"{trips.lost} of {trips.n_events} packets got no answer"
                 remarks.append(Remark(AT_LEAST, text, (metric,)))
     return Reading(values, remarks=tuple(remarks))
 
@@ -180,4 +180,4 @@ def _quantile(histogram: Histogram, q: float) -> float:
     For q = 1, return the maximum of the packets with an answer."""
     if q == 1:
         return histogram.maximum
-    return histogram.quantile(q) if histogram.n_in_all else 0.0
+    return histogram.quantile(q) if histogram.n_events else 0.0

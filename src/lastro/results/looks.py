@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lastro.stats.settled import Dropped, Settled
+from lastro.stats.look_state import DroppedCandidate, LookState
 
 Stop = Literal["", "decided", "most blocks", "time"]
 
@@ -23,7 +23,7 @@ class Look:
     at_utc: str
     accepted: tuple[int, ...]
     rejected: tuple[int, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedCandidate, ...]
     recommended: int | None
     stop: Stop = ""
 
@@ -34,11 +34,11 @@ class Look:
         return (*self.accepted, *self.rejected, *best, *(dropped.candidate for dropped in self.dropped))
 
 
-def settled_by(looks: Sequence[Look], most_blocks: int) -> Settled:
+def settled_by(looks: Sequence[Look], most_blocks: int) -> LookState:
     """Return the candidates that the looks have settled, and how many of the `most_blocks` blocks had run at each look.
 
     That is a fraction from 0 to 1."""
-    return Settled(
+    return LookState(
         tuple(look.block / most_blocks for look in looks),
         frozenset(looks[-1].accepted) if looks else frozenset(),
         frozenset(looks[-1].rejected) if looks else frozenset(),

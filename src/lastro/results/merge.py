@@ -16,7 +16,7 @@ from lastro.results.members import Member
 from lastro.results.read import CampaignData, shared
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.segments import HostSegment
-from lastro.study.baseline import accepts, common_baseline
+from lastro.study.baseline import common_baseline, is_compatible
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
@@ -92,7 +92,7 @@ def require_one_study(campaigns: Sequence[CampaignData]) -> None:
     common = common_baseline([campaign.study for campaign in campaigns])
     for name, level in first.study.design.baseline.items():
         if name not in common:
-            other = next(campaign for campaign in others if not accepts(campaign.study, name, level))
+            other = next(campaign for campaign in others if not is_compatible(campaign.study, name, level))
             of_other = other.study.design.baseline[name]
             raise _cannot_join(first, other, f"the baseline's {name}", str(level), str(of_other))
 
@@ -109,7 +109,7 @@ def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
     yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
-    yield from _unequal("the setting", _binding(a.held), _binding(b.held))
+    yield from _unequal("the setting", _binding(a.constants), _binding(b.constants))
     names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
     yield from _unequal("the list of", {"metrics": names[0]}, {"metrics": names[1]})
     names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]

@@ -26,7 +26,7 @@ from lastro.study.levels import (
     option_value,
     part_level,
     part_name,
-    row_platforms,
+    platforms_of_hops,
     split_options,
 )
 from lastro.study.model import NAME_PATTERN, SYSCTL, VARIANT, Level, ScenarioSchema, Setting, Study
@@ -314,7 +314,7 @@ def platform_level(config: Config) -> str:
 
 def platform_levels(config: Config) -> list[str]:
     """Return the level of the treatment's platform, then the levels of other platforms that its functions name."""
-    return list(dict.fromkeys([platform_level(config), *(row_platforms(config) if FUNCTION in config else ())]))
+    return list(dict.fromkeys([platform_level(config), *(platforms_of_hops(config) if FUNCTION in config else ())]))
 
 
 def links_level(config: Config) -> str:

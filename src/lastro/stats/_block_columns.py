@@ -9,18 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from lastro.stats._projections import ALIASED, Floats
-from lastro.stats.moderation import MOST_PRIOR_DF, drawn_to_pooled
+from lastro.stats.moderation import MOST_PRIOR_DF, moderated_variances
 
-_FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
+# With more cells, the noise that residuals of one cell contain of other cells is negligible.
+_FEW_CELLS = 30
 _FEW_BLOCKS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class BlockColumns:
-    """The columns of the blocks in the design matrix, made orthogonal to the cells, without a row for each value.
+    """The columns of the blocks in the design matrix, made orthogonal to the cells.
 
-    `counts` has the number of values of each cell, and `table` the number of values of each (cell, block). The row of a
-    value of cell c in block b is `whiten`[b] - `centre`[c]. `complete` is True if every block has all cells."""
+    The matrix has a row for each value, which is not stored: the row of a value of cell c in block b is `whiten`[b] -
+    `centre`[c]. `counts` has the number of values of each cell, and `table` the number of values of each (cell, block).
+    `complete` is True if every block has all cells."""
 
     counts: Floats
     table: Floats
@@ -52,7 +54,7 @@ class BlockColumns:
 
     @property
     def errors(self) -> Floats:
-        """The variance of the mean of each cell over all blocks, if every value had variance 1."""
+        """The variance of each cell's mean over all blocks, if every value had variance 1."""
         return np.asarray(1 / self.counts + np.sum(self.centre**2, axis=1))
 
     @property
@@ -62,9 +64,9 @@ class BlockColumns:
         return np.asarray(np.maximum(0.0, uncentred - self.counts * np.sum(self.centre**2, axis=1)))
 
     def shared_noise(self) -> Floats | None:
-        """Return how much noise the blocks pass from one cell (column) into the squared residuals of another (row).
+        """Return the matrix of how much noise of one cell (column) enters the squared residuals of another (row).
 
-        None for too many cells or blocks, or without blocks."""
+        The effects of blocks carry this noise. None for too many cells or blocks, or without blocks."""
         n, k = len(self.counts), self.whiten.shape[1]
         if n > _FEW_CELLS or not k:
             return None
@@ -77,7 +79,7 @@ class BlockColumns:
 
 
 def _whiten(blocks: Floats) -> Floats:
-    """Return the block columns that are not aliased, a row for each block, with Euclidean norm 1 over all values.
+    """Return the block columns that are not aliased, with a row for each block and a norm of 1 over all values.
 
     `blocks` is the matrix of the normal equations of the blocks, after elimination of the cells."""
     sizes, vectors = np.linalg.eigh(blocks)
@@ -86,7 +88,7 @@ def _whiten(blocks: Floats) -> Floats:
 
 
 def _helmert(table: Floats) -> Floats:
-    """Return what `_whiten` does, without solving, for a table of counts in which every block has all cells."""
+    """Return the same columns as `_whiten`, without solving equations; every block of the table must have all cells."""
     from scipy.linalg import helmert
 
     return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
@@ -98,12 +100,12 @@ def noise_of_cells(
     """Return three arrays over cells: variance of a value, its degrees of freedom, and those of the cell's residuals.
 
     `squares` has for each cell the sum of its squared residuals. The variance is shrunk towards the pooled variance
-    (`moderation`), and so has more degrees of freedom than the residuals of the cell, by at most `most_prior_df`. The
+    (`moderation`), and so has up to `most_prior_df` more degrees of freedom than the residuals of the cell. The
     variance and its degrees of freedom are 0 for a cell whose residuals have no degrees of freedom.
 
-    The blocks pass a part of the noise of each cell on to the residuals of all others: the expectation of `squares` is
-    M sigma^2. Where solving for sigma^2 raises the variance of a cell, it is raised. With many cells that part is
-    negligible."""
+    Through the effects of blocks, the residuals of each cell contain a part of the noise of all other cells: the
+    expectation of `squares` is M sigma^2. The variance of a cell is raised to the solution for sigma^2 if that is
+    larger. With many cells, this part is negligible."""
     n, df_of_blocks = len(squares), columns.df_of_blocks
     residual_df = columns.counts - 1 - df_of_blocks
     known = residual_df > ALIASED
@@ -111,8 +113,7 @@ def noise_of_cells(
     if not np.any(known):
         return variances, df, residual_df
     own_variances = (squares[known] / residual_df[known]).tolist()
-    moderated = drawn_to_pooled(own_variances, residual_df[known].tolist(), most_prior_df)
-    variances[known], df[known] = moderated.variances, moderated.df
+    variances[known], df[known] = moderated_variances(own_variances, residual_df[known].tolist(), most_prior_df)
     shared_noise = columns.shared_noise() if np.all(known) else None
     if shared_noise is not None:
         mixing = np.diag(residual_df - df_of_blocks) + shared_noise

@@ -1,6 +1,6 @@
-"""Least squares on factors, by orthogonal projections: the arithmetic under `anova` and `effects`.
+"""Least squares on factors, by orthogonal projections: the arithmetic of `anova` and `block_model`.
 
-A module of its own, so that numpy is loaded only where a model is fitted."""
+It is a separate module so that numpy is loaded only when a model is fitted."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# A column that keeps less than this of its length beside the others is aliased with them. R's `lm` uses 1e-7.
+# A column is aliased with others if less than this fraction of its length is orthogonal to them. R's `lm` uses 1e-7.
 ALIASED = 1e-8
-# Below this, for values of which the largest is about one, a number is rounding error.
+# If the largest values are about one, a smaller number than this is a rounding error.
 ROUNDING = 20 * 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
 class CentredValues:
-    """Values as mean + scale * y, so that neither a large mean nor a large unit costs digits of a sum of squares."""
+    """Values as mean + scale * y, so that sums of squares lose no digits to a large mean or a large unit."""
 
     y: Floats
     mean: float
@@ -30,11 +30,11 @@ class CentredValues:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> CentredValues:
-        """Centre and scale the values: the largest |y| is between 0.5 and 1, or 0 where all values are equal."""
+        """Centre and scale the values: the largest |y| is between 0.5 and 1, or 0 if all values are equal."""
         data = np.asarray(values, dtype=float)
         mean = math.fsum(values) / len(values)
         y = data - mean
-        # The first subtraction is exact where the mean is large; the second removes the rounding of that mean.
+        # The first subtraction is exact if the mean is large; the second one removes the rounding error of the mean.
         rest = math.fsum(y) / len(values)
         y = y - rest
         largest = float(np.max(np.abs(y)))
@@ -51,7 +51,7 @@ def level_codes(levels: Sequence[object]) -> Codes:
 
 
 def helmert_contrasts(codes: Codes) -> Floats:
-    """Return Helmert's contrasts of a factor, a row for each value and one column fewer than there are levels.
+    """Return Helmert's contrasts of a factor: a row for each value, and one column fewer than there are levels.
 
     Over the levels, the columns are orthonormal and sum to zero."""
     from scipy.linalg import helmert
@@ -67,8 +67,8 @@ def interaction_columns(first: Floats, second: Floats) -> Floats:
 def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the space that the columns span, without aliased directions.
 
-    A direction is aliased if its Euclidean norm is negligible compared with the `original` columns, which are `columns`
-    before anything was subtracted from them. By default, it is compared with `columns`."""
+    A direction is aliased if its Euclidean norm is negligible compared with the `original` columns. These are the
+    columns before anything was subtracted from them; by default, `columns`."""
     if columns.shape[1] == 0:
         return columns
     floor = aliasing_tolerance(columns if original is None else original)
@@ -83,31 +83,31 @@ def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats
 
 
 def aliasing_tolerance(columns: Floats) -> float:
-    """Return the Euclidean norm below which what is left of a column counts as zero, so that the column is aliased.
+    """Return the norm below which a column is aliased with the columns before it.
 
-    What is left is the part of a column that is orthogonal to all columns before it."""
+    It is compared with the Euclidean norm of the column's part that is orthogonal to these columns."""
     return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
 def project_out(basis: Floats, columns: Floats) -> Floats:
     """Return the part of columns (or of a vector) that is orthogonal to the basis."""
-    for _ in range(2):  # once leaves rounding errors; twice is enough (Kahan; Parlett 1980)
+    for _ in range(2):  # one pass leaves rounding errors; two passes are enough (Kahan; Parlett 1980)
         columns = columns - basis @ (basis.T @ columns)
     return columns
 
 
 def sum_of_squares(part: Floats, n: int) -> float:
-    """Return the sum of squares of a component of `n` scaled values, such as their residuals; 0 if only rounding."""
+    """Return the sum of squares of a component of `n` scaled values, such as residuals; 0 if only rounding error."""
     total = float(part @ part)
     return total if total > n * ROUNDING**2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class LinearModel:
     """A fitted linear model: the columns of each term and the response `z`, as coordinates in the space of all columns.
 
-    `fitted` has the fitted response of each value; `rank` is that of the whole model with its mean. `orthogonal` is
-    True if every column is at right angles to all others, as in a design with every combination equally often."""
+    `fitted` has the fitted response of each value; `rank` is the rank of the whole model, including the mean.
+    `orthogonal` is True if each column is orthogonal to all others, as in a balanced design."""
 
     terms: tuple[Floats, ...]
     intercept: Floats
@@ -117,35 +117,36 @@ class Model:
     orthogonal: bool
 
     @classmethod
-    def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> Model:
-        """Fit `y`. Each term is a tuple of indices into `factors`; every factor has two levels or more."""
+    def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> LinearModel:
+        """Fit the model to `y`. Each term is a tuple of indices into `factors`; each factor has two levels or more."""
         first, rows, counts = _distinct(factors, len(y))
         # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values.
-        root = np.sqrt(counts)
+        weights = np.sqrt(counts)
         contrasts = [helmert_contrasts(codes)[first] for codes in factors]
-        parts = [root[:, None]]
+        parts = [weights[:, None]]
         for term in terms:
-            columns = root[:, None]
+            columns = weights[:, None]
             for index in term:
                 columns = interaction_columns(columns, contrasts[index])
             parts.append(columns)
         stacked = np.hstack(parts)
+        # `frame` is an orthonormal basis of the space of all columns, and `inner` has the columns in this basis.
         crossed = len(counts) == math.prod(int(codes.max()) + 1 for codes in factors) and np.ptp(counts) == 0
         if crossed:
             frame, inner = stacked / np.linalg.norm(stacked, axis=0), np.eye(stacked.shape[1])
         else:
             frame, inner = np.linalg.qr(stacked)
         intercept, *of_terms = np.split(inner, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
-        z = frame.T @ (root * (np.bincount(rows, weights=y) / counts))
+        z = frame.T @ (weights * (np.bincount(rows, weights=y) / counts))
         basis = inner if crossed else orthonormal_basis(inner)
-        fitted = (frame @ (basis @ (basis.T @ z)) / root)[rows]
+        fitted = (frame @ (basis @ (basis.T @ z)) / weights)[rows]
         return cls(tuple(of_terms), intercept, z, fitted, basis.shape[1], crossed)
 
     def effect(self, term: int, adjusted_for: Sequence[int]) -> tuple[int, float]:
         """Return the degrees of freedom and the sum of squares of a term, adjusted for the mean and for other terms.
 
-        `term` and `adjusted_for` are indices into `terms`. A sum of squares that is only rounding is 0, since its size
-        depends on the processor."""
+        `term` and `adjusted_for` are indices into `terms`. A sum of squares that is only rounding error is set to 0,
+        since its size depends on the processor."""
         of_term = self.terms[term]
         if self.orthogonal:
             return of_term.shape[1], sum_of_squares(of_term.T @ self.z, len(self.fitted))
@@ -157,15 +158,15 @@ class Model:
             if np.min(np.abs(np.diag(r)[:last])) > aliasing_tolerance(columns):
                 return last - first, sum_of_squares(r[first:last, last], len(self.fitted))
         basis = orthonormal_basis(others)
-        added = orthonormal_basis(project_out(basis, of_term), of_term)
-        return added.shape[1], sum_of_squares(added.T @ project_out(basis, self.z), len(self.fitted))
+        new_directions = orthonormal_basis(project_out(basis, of_term), of_term)
+        return new_directions.shape[1], sum_of_squares(new_directions.T @ project_out(basis, self.z), len(self.fitted))
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the distinct combinations of levels among `n` values, and give each an index.
+    """Find the distinct combinations of levels among `n` values.
 
     Return three arrays: for each combination, the index of its first value; for each value, the index of its
-    combination; and for each combination, how many values have it."""
+    combination; and for each combination, the number of its values."""
     table = np.column_stack([*factors, np.zeros(n, dtype=np.intp)])
     _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, rows.reshape(-1), counts

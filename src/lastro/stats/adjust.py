@@ -1,6 +1,6 @@
-"""p-values of a family of tests, adjusted for their number.
+"""p-values of a family of tests, adjusted for the number of tests.
 
-An entry of None is a test that could not be made: it stays None and does not count towards the family."""
+None stands for a test that could not be made: it stays None, and does not count towards the family."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import accumulate
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Return adjusted p-values that bound the chance of any false rejection; for planned comparisons.
+    """Return p-values adjusted to bound the probability of any false rejection; for planned comparisons.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979) 65-70."""
 
@@ -21,7 +21,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
-    """Return adjusted p-values that bound the expected fraction of false ones among all rejections; for screening.
+    """Return p-values adjusted to bound the expected fraction of false rejections among all; for screening.
 
     Source: Benjamini and Hochberg, Controlling the false discovery rate, J. R. Stat. Soc. B 57 (1995) 289-300."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
-    from lastro.stats._projections import Codes, Floats, Model
+    from lastro.stats._projections import Codes, Floats, LinearModel
 
 TYPE = "II"
 # The notes; the report's catalogues translate these.
@@ -28,7 +28,7 @@ NO_RESIDUAL = "no degrees of freedom are left for the residual: repeat trials, o
 NO_SPREAD = "the residual does not vary: F and p cannot be computed"
 OVERLAP = "unbalanced: effects overlap, so their percentages add up to {percent} %, not 100 %"
 
-# Above it the arithmetic takes seconds, and no campaign has enough trials to distinguish that many interactions.
+# With more columns, the arithmetic takes seconds, and no campaign has enough trials to distinguish the interactions.
 MOST_COLUMNS = 1000
 
 
@@ -36,8 +36,9 @@ MOST_COLUMNS = 1000
 class Effect:
     """One line of the table: a factor, an interaction, the block or the residual.
 
-    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model); `explained` is the
-    fraction of the total variation, 0 to 1 (Jain, section 17.4). `f` and `p` are None where the notes say why."""
+    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model). `explained` is the
+    fraction of the total variation, from 0 to 1 (Jain, section 17.4). `f` and `p` are None if there is no test; the
+    notes say why."""
 
     factors: tuple[str, ...]
     df: int
@@ -84,14 +85,15 @@ def anova(
 ) -> Anova:
     """Analyse which factors, and which of their interactions, explain the variation of the values.
 
-    `factors` has for each factor the level of every value; `block` has the block of every value, and enters as an
-    additive factor. Interactions are of up to `order` factors (default: all). An effect is adjusted for all effects
-    that do not contain it (Type II). Degrees of freedom that empty cells take away are dropped, and the notes say so.
-    With `log` the logarithms of the values are fitted, for effects that multiply. `repeats` returns whether an effect,
-    which is a collection of factors, is the same contrast of these values as an earlier effect, as in a fractional
-    factorial: such an effect gets no line.
+    `factors` is {factor: the level of each value}. `block` has the block of each value, and enters as an additive
+    factor. Interactions are of up to `order` factors (default: all). An effect is adjusted for all effects that do not
+    contain it (Type II). Degrees of freedom that empty cells take away are dropped, with a note. With `log`, the
+    logarithms of the values are fitted, for effects that multiply. `repeats` returns whether an effect, a collection of
+    factors, is the same contrast of these values as an earlier effect, as in a fractional factorial; such an effect
+    gets no line.
 
-    Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
+    Raises: ValueError without values, for non-finite values, for unequal lengths, and with `log` for values that are
+    not above zero."""
     _check(values, factors, block, log)
     from lastro.stats._projections import CentredValues, sum_of_squares
 
@@ -164,14 +166,14 @@ class _Plan:
         codes += [columns[name] for name in varying]
         return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
-    def model(self, y: Floats) -> Model:
+    def model(self, y: Floats) -> LinearModel:
         """Fit the model to the centred values `y`."""
-        from lastro.stats._projections import Model
+        from lastro.stats._projections import LinearModel
 
-        return Model.of(y, self.codes, self.terms)
+        return LinearModel.of(y, self.codes, self.terms)
 
     def adjusted_for(self, term: int) -> list[int]:
-        """Return the indices of the terms that a term is adjusted for: all that do not contain it."""
+        """Return the indices of the terms that a term is adjusted for: all terms that do not contain it."""
         factors = set(self.terms[term])
         return [index for index, other in enumerate(self.terms) if not factors <= set(other)]
 
@@ -196,7 +198,7 @@ def _check(
 
 
 def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
-    """Return the highest order of interactions, up to `order`, with which the model has at most `MOST_COLUMNS` columns.
+    """Return the highest order of interactions, up to `order`, for which the model has at most `MOST_COLUMNS` columns.
 
     `freedom` is {factor: its degrees of freedom}."""
     columns = 0

@@ -27,12 +27,12 @@ from lastro.stats.intervals import sample_mean
 if TYPE_CHECKING:
     from lastro.stats._projections import Codes, Floats
 
-LEAST_FACTOR = 1.1  # of a variance that is worth mentioning
-LEAST = 8  # trials in a row: with fewer, there is no estimate
+LEAST_FACTOR = 1.1  # a smaller variance factor is not worth mentioning
+LEAST = 8  # the fewest trials for an estimate
 _MOST_LAG1 = 0.99
-_STEPS = 20  # bisections: lag1 to six digits
-_MOST_TERMS = 10_000_000
-_MOST = 1000  # trials
+_STEPS = 20  # bisections, which give lag1 to six digits
+_MOST_TERMS = 10_000_000  # entries of the arrays from which the expected ratio is computed
+_MOST = 1000  # the most trials for `p_within_blocks`
 _ALIASED = 1e-9
 
 
@@ -51,8 +51,8 @@ def autocorrelation(values: Sequence[float], treatments: Sequence[Hashable]) -> 
     """Return the autocorrelation of the trials, whose values and treatments are in the order of time.
 
     Treatments with one value have no residual and are left out. None if fewer than eight values remain, or if nothing
-    varies. The p is that of a normal approximation: in simulated campaigns of independent noise, 4 to 7 % of them are
-    below 0.05 (tests/known/test_autocorrelation.py)."""
+    varies. The p comes from a normal approximation: in simulated campaigns of independent noise, it is below 0.05 in 4
+    to 7 % of the campaigns (tests/known/test_autocorrelation.py)."""
     counts = Counter(treatments)
     repeated = [(value, name) for value, name in zip(values, treatments, strict=True) if counts[name] > 1]
     places = by_key((name, at) for at, (_, name) in enumerate(repeated))
@@ -79,21 +79,21 @@ def p_within_blocks(
     """Return the one-sided p of the hypothesis that neighbouring trials do not correlate within treatments and blocks.
 
     The arguments have an entry for each trial, in the order of time. The effects of treatments and of blocks are
-    subtracted. Trials of one block share the state of the host: that makes them similar, but leaves the trials of one
-    treatment independent, since each is in another block. The price is power, above all with few treatments: blocks
-    absorb slow noise, too. Where each block has one trial, only treatments are subtracted. None with fewer than seven
-    degrees of freedom, or where nothing varies. Only the first thousand trials count.
+    subtracted: trials of one block are similar because they share the state of the host, but trials of one treatment
+    are independent, since each is in another block. This costs power, above all with few treatments, because blocks
+    also absorb slow noise. If each block has one trial, only treatments are subtracted. None with fewer than seven
+    degrees of freedom, or if nothing varies. Only the first thousand trials count.
 
-    Source: Durbin and Watson, Biometrika 37 (1950) 409-428, for mean and variance of the ratio of residuals."""
+    Source: Durbin and Watson, Biometrika 37 (1950) 409-428, for the mean and the variance of the ratio."""
     import numpy as np
 
     n = min(len(values), _MOST)
     factors = [treatments[:n], blocks[:n]] if len(set(blocks[:n])) < n else [treatments[:n]]
     columns, *others = sorted(map(_indicators, factors), key=lambda indicators: -indicators.shape[1])
     basis = columns / np.sqrt(columns.sum(axis=0))
-    for other in others:  # the fewer columns; the singular vectors of a matrix of all would take seconds
-        more, sizes, _ = np.linalg.svd(other - basis @ (basis.T @ other), full_matrices=False)
-        basis = np.hstack([basis, more[:, sizes > _ALIASED * math.sqrt(n)]])
+    for other in others:  # the matrix with fewer columns: singular vectors of both together would take seconds
+        directions, sizes, _ = np.linalg.svd(other - basis @ (basis.T @ other), full_matrices=False)
+        basis = np.hstack([basis, directions[:, sizes > _ALIASED * math.sqrt(n)]])
     y, df = np.array(values[:n]), n - basis.shape[1]
     y = y - y.mean()
     residuals = y - basis @ (basis.T @ y)
@@ -108,7 +108,7 @@ def p_within_blocks(
 
 
 def _indicators(names: Sequence[Hashable]) -> Floats:
-    """Return a 0/1 matrix: a row for each entry of `names`, a column for each distinct name, 1 where they agree."""
+    """Return the 0/1 matrix with a row for each entry of `names` and a column for each distinct name."""
     import numpy as np
 
     codes = {name: at for at, name in enumerate(dict.fromkeys(names))}
@@ -118,9 +118,9 @@ def _indicators(names: Sequence[Hashable]) -> Floats:
 def variance_factor(lag1: float, places: Sequence[int]) -> float:
     """Return the factor by which the variance of a mean exceeds s^2 / n, where s^2 is the variance of its n values.
 
-    `places` are the positions of the values in the order of time. The factor is 1 for independent values. With c the
-    mean correlation of two of the values, s^2 is expected to be 1 - c times the variance of a value, and the variance
-    of the mean is 1 + (n - 1) c times that of a mean of independent values."""
+    `places` are the positions of the values in the order of time. The factor is 1 for independent values. If c is the
+    mean correlation of two of the values, the expectation of s^2 is (1 - c) times the variance of a value, and the
+    variance of the mean is (1 + (n - 1) c) times the variance of a mean of independent values."""
     n = len(places)
     if n < 2:
         return 1.0
@@ -129,15 +129,15 @@ def variance_factor(lag1: float, places: Sequence[int]) -> float:
 
 
 def _von_neumann_ratio(steps: float, squares: float, n: int) -> float:
-    """Return r of the module's docstring, from the sum of the squared steps and the sum of the squared residuals."""
+    """Return von Neumann's ratio r of this module, from the sums of squared steps and of squared residuals."""
     return 1 - (steps / (n - 1)) / (2 * squares / n)
 
 
 def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
-    """Return a function from lag1 to von Neumann's ratio, computed from the expectations of both of its sums.
+    """Return a function that gives the expected von Neumann's ratio for a lag1, from the expectations of its two sums.
 
     groups[t] has the positions, in the order of time, of all trials with the same treatment as trial t. With very many
-    trials, the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
+    trials, the mean of a treatment absorbs no slow noise, and the expected ratio is lag1 itself."""
     n, most = len(groups), max(map(len, groups))
     if n * most**2 > _MOST_TERMS:
         return lambda lag1: lag1
@@ -152,14 +152,14 @@ def _expected_ratio(groups: Sequence[Sequence[int]]) -> Callable[[float], float]
         sums = np.bincount(distances.ravel(), weights=factors.ravel(), minlength=n)
         return np.asarray(sums, dtype=np.float64)
 
-    # The square of a residual, summed over trials of which the first and the last count once, the others twice.
+    # Squared residuals: in the squared steps, those of the first and the last trial count once, and all others twice.
     ends = np.full((n, 1), 2.0)
     ends[[0, -1]] = 1.0
     pairs = weights[:, :, None] * weights[:, None, :]
     to_own, within = abs(trials - places), abs(places[:, :, None] - places[:, None, :])
     squares = powers(within, pairs) - 2 * powers(to_own, weights)
     steps = powers(within, ends[:, :, None] * pairs) - 2 * powers(to_own, ends * weights)
-    # The product of two successive residuals.
+    # Products of two successive residuals.
     to_next, to_previous = abs(trials[:-1] - places[1:]), abs(trials[1:] - places[:-1])
     between = abs(places[:-1, :, None] - places[1:, None, :])
     steps -= 2 * powers(between, weights[:-1, :, None] * weights[1:, None, :])

@@ -1,15 +1,15 @@
 """One model for every comparison within a metric: a mean for each cell, additive blocks, and noise that may differ.
 
-A cell holds the measurements of one treatment: {block: value}. Where the logarithms of the values fit significantly
-better (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply. Any better fit is
-enough for values that cannot be negative, if the interval of some mean includes zero otherwise.
+A cell holds the measurements of one treatment: {block: value}. If the logarithms of the values fit significantly better
+(`LOGS_FIT_BETTER`), the logarithms are modelled: effects of cells and blocks then multiply. For values that cannot be
+negative, any better fit is enough if otherwise the interval of some mean includes zero.
 
 Means and blocks are fitted by least squares. With D the counts of the cells, B those of the blocks and N their table,
 the blocks are solved first, from S = B - N' D^-1 N: one equation for each block, regardless of the number of cells.
 
-Each cell has its own variance, estimated from its residuals and shrunk towards the pooled one (`moderation`). So a
-comparison of two quiet cells does not suffer from a noisy third one, and yet has more degrees of freedom than its own
-few blocks give.
+Each cell has its own variance, estimated from its residuals and shrunk towards the pooled variance (`moderation`). So a
+noisy third cell does not disturb a comparison of two quiet cells, which still has more degrees of freedom than these
+two cells alone give.
 
 Blocks of several campaigns are compared through cells that the campaigns have in common, or not at all.
 
@@ -32,7 +32,7 @@ from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, F
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
-from lastro.stats.weights import less
+from lastro.stats.weights import minus
 
 K = TypeVar("K", bound=Hashable)
 Weights = Mapping[Any, float]
@@ -40,42 +40,40 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Half the 95 % quantile of chi-squared with one degree of freedom: an advantage of logarithms that is not chance.
 LOGS_FIT_BETTER = 1.92
-# Blocks are left out where they would take more than this many times the variance that equal noise has without them.
+# Blocks are left out of a comparison if, with equal noise, they would multiply its variance by more than this.
 _COST_OF_BLOCKS = 2.0
-_CONFIDENCE = 0.95  # of an interval of a mean that shows its sign, and so does not ask for logarithms
+_CONFIDENCE = 0.95  # of the intervals that show whether a mean is distinguishable from zero (`reaches_zero`)
 
 
 @dataclass(frozen=True, slots=True)
 class CellEstimate:
     """A weighted sum of cell means, in the unit of the modelled values, which may be logarithms.
 
-    `error` is the standard error, with `df` degrees of freedom. `loads` is the direction of the error, as a unit vector
-    in the space of all noise: the scalar product of the `loads` of two estimates is the correlation of their errors.
-    `error` and `loads` are None where a cell has one value, so that its noise is not known. `bias` is the most that
-    rounding to the resolution of the tool may have added. `least` is the p to use where nothing varies (`student`). If
-    `paired`, `n` counts the blocks that have values of cells with positive weights and of cells with negative weights;
-    else it counts the values. If `apart`, no common cells link the campaigns that measured the cells, so there is no
-    error."""
+    `error` is the standard error, with `df` degrees of freedom. `error_direction` is a unit vector in the space of all
+    noise: the scalar product of the vectors of two estimates is the correlation of their errors. Both are None if a
+    cell has only one value, so that its noise is not known. `bias` is the most that rounding to the resolution of the
+    tool may have added. `least_p` is the p to use if nothing varies (`student`). If `paired`, `n` counts the blocks
+    that have values both of cells with positive weights and of cells with negative weights; else `n` counts values. If
+    `unlinked`, no common cells link the campaigns that measured the cells, so there is no error."""
 
     value: float
     error: float | None
     df: float
-    loads: Floats | None
+    error_direction: Floats | None
     bias: float
-    least: float
+    least_p: float
     n: int
     paired: bool
-    apart: bool = False
+    unlinked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
     """The fitted model of one metric: of the logarithms of the values if `log`, else of the values.
 
-    `blocked` is the fit with an effect for each block, and `unblocked` the fit with an effect for each campaign
-    instead. `step` is the resolution of the values; 0 if they are exact. If values are `non_negative` by nature, so are
-    means and ratios: their intervals do not extend below zero. `raw` is the model of the values themselves; None unless
-    `log`."""
+    `blocked` is the fit with an effect for each block; `unblocked` is the fit with an effect for each campaign instead.
+    `step` is the resolution of the values; 0 if they are exact. If the values are `non_negative` by nature, intervals
+    of means and ratios do not extend below zero. `raw` is the model of the values themselves; None unless `log`."""
 
     log: bool
     blocked: _Fit
@@ -96,22 +94,22 @@ class BlockModel:
     ) -> BlockModel | None:
         """Fit the model to `cells`, which are {cell: {block: value}}; None if there are no values.
 
-        `log`: model logarithms if all values are above zero (True), never (False), or if they fit better (None).
-        `campaigns` are {block: campaign} if there are several. `widths` are for values that a search found in a grid:
-        {cell: width of the grid's intervals}, of which the values are the middles."""
+        `log` is True to model logarithms if all values are above zero, False never to model them, and None to model
+        them if they fit better. `campaigns` are {block: campaign} if there are several. `widths` is for cells whose
+        values are the middles of the grid intervals in which a search ended: {cell: mean width of these intervals}."""
         rows = [(cell, block, value) for cell, by_block in cells.items() for block, value in by_block.items()]
         if not rows:
             return None
         of_cell, of_block, values = zip(*rows, strict=True)
         index = {cell: at for at, cell in enumerate(dict.fromkeys(of_cell))}
         of_campaign = [campaigns[block] if campaigns else 0 for block in of_block]
-        places = _Places(index, level_codes(of_cell), level_codes(of_block), level_codes(of_campaign))
+        codes = _ValueCodes(index, level_codes(of_cell), level_codes(of_block), level_codes(of_campaign))
         step = resolution(values)
         grid = np.array([(widths or {}).get(cell, 0.0) / 2 for cell in index])
-        linear = replace(cls._on(values, places, step).on_grid(grid), non_negative=non_negative)
+        linear = replace(cls._fit(values, codes, step).on_grid(grid), non_negative=non_negative)
         if min(values) <= 0 or log is False:
             return linear
-        logs = cls._on([math.log(value) for value in values], places, 0.0)
+        logs = cls._fit([math.log(value) for value in values], codes, 0.0)
         if log is None:
             gain = _gain_of_logs(linear.blocked, logs.blocked, values)
             needed = 0.0 if non_negative and linear.blocked.reaches_zero() else LOGS_FIT_BETTER
@@ -124,15 +122,15 @@ class BlockModel:
         return cls(True, blocked, unblocked, step, raw=linear)
 
     @classmethod
-    def _on(cls, values: Sequence[float], places: _Places, step: float) -> BlockModel:
+    def _fit(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> BlockModel:
         """Fit the values as they are (which may be logarithms), with and without blocks."""
-        blocked = _Fit.of(values, places, step)
+        blocked = _Fit.of(values, codes, step)
         if blocked.n_blocks == 1:
             return cls(False, blocked, blocked, step)
-        return cls(False, blocked, _Fit.of(values, replace(places, block=places.campaign), step), step)
+        return cls(False, blocked, _Fit.of(values, replace(codes, block=codes.campaign), step), step)
 
     def on_grid(self, grid: Floats) -> BlockModel:
-        """Return this model for values that a search found in a grid; `grid` is half its step, for each cell."""
+        """Return this model for values that a search found in a grid; `grid` has half of its step for each cell."""
         blocked, unblocked = (replace(fit, grid=grid) for fit in (self.blocked, self.unblocked))
         return replace(self, blocked=blocked, unblocked=unblocked)
 
@@ -143,9 +141,9 @@ class BlockModel:
 
     @property
     def own_variances(self) -> Floats:
-        """The variances of the cells, each from the residuals of that cell only; cells with too few values are absent.
+        """The variance of each cell, from the residuals of that cell only; cells with too few values are absent.
 
-        They are in the squared unit of the scaled values: only their ratios have a meaning."""
+        Variances are in the squared unit of the scaled values, so only their ratios have a meaning."""
         return self.blocked.own_variances
 
     def is_bounded_by_zero(self, weights: Weights) -> bool:
@@ -160,10 +158,11 @@ class BlockModel:
     def ratio(self, of: Weights, to: Weights, critical: float) -> tuple[float | None, Interval | None]:
         """Return the ratio of the weighted sums `of` and `to`, and its interval by Fieller's method; not on logarithms.
 
-        The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, with
-        what rounding may have added. The ratio is None if `to` is zero, and the interval if `to` is not distinguishable
-        from zero. The confidence of the interval is NaN: the caller knows what it is for `critical`."""
-        fit, _ = self._fit_and_sum(less(of, to))
+        The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, plus
+        what rounding may have added. The ratio is None if `to` is zero; the interval is None if `to` is not
+        distinguishable from zero. The confidence of the interval is NaN: only the caller knows it, since it depends on
+        `critical`."""
+        fit, _ = self._fit_and_sum(minus(of, to))
         value, interval = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
         if interval is not None and self.is_bounded_by_zero(of) and self.is_bounded_by_zero(to):
             interval = interval.above_zero()
@@ -172,27 +171,27 @@ class BlockModel:
     def difference(self, of: Weights, to: Weights) -> CellEstimate:
         """Estimate the difference of the weighted sums `of` and `to`, with the degrees of freedom of their ratio.
 
-        Not on logarithms. The degrees of freedom of `of` - r `to` depend on the ratio r: the fewer of those at 1 and at
-        the estimated ratio are used, so that the test and the interval agree."""
-        fit, weighted = self._fit_and_sum(less(of, to))
+        Not on logarithms. The degrees of freedom of `of` - r `to` depend on the ratio r. The smaller number of r = 1
+        and r = the estimated ratio is used, so that the test and the interval agree."""
+        fit, weighted = self._fit_and_sum(minus(of, to))
         estimate = fit.estimate(weighted)
         a, b = fit.sum_of(of), fit.sum_of(to)
         if estimate.error is None or b.value == 0:
             return estimate
-        at_ratio = fit.sum_of(less(of, {key: a.value / b.value * weight for key, weight in to.items()}))
+        at_ratio = fit.sum_of(minus(of, {key: a.value / b.value * weight for key, weight in to.items()}))
         return replace(estimate, df=min(estimate.df, fit.freedom_of(at_ratio)))
 
-    def _fit_and_sum(self, weights: Weights) -> tuple[_Fit, _Sum]:
+    def _fit_and_sum(self, weights: Weights) -> tuple[_Fit, _WeightedSum]:
         """Return the fit to use for a weighted sum, and the sum by that fit.
 
-        It is the fit without blocks if the blocks keep the cells apart, or if they cost too much precision. The design
-        alone decides that, and never the values."""
+        It is the fit without blocks if the blocks do not link the cells, or if they cost too much precision. Only the
+        design decides, never the values."""
         blocked = self.blocked.sum_of(weights)
-        if not blocked.apart and (self.blocked.complete or not np.any(blocked.block_weights)):
+        if not blocked.unlinked and (self.blocked.complete or not np.any(blocked.block_weights)):
             return self.blocked, blocked
         unblocked = self.unblocked.sum_of(weights)
         most = (_COST_OF_BLOCKS + ROUNDING) * self.unblocked.cost(unblocked)
-        if blocked.apart or self.blocked.cost(blocked) > most:
+        if blocked.unlinked or self.blocked.cost(blocked) > most:
             return self.unblocked, unblocked
         return self.blocked, blocked
 
@@ -214,7 +213,7 @@ def _gain_of_logs(linear: _Fit, logs: _Fit, values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _ValueCodes:
     """The cell, block and campaign of each value, as indices. `index` is {cell: its index}."""
 
     index: dict[Hashable, int]
@@ -224,34 +223,34 @@ class _Places:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
-    """A weighted sum of cell means, in the scaled unit (`CentredValues`): its value, and where its error comes from.
+class _WeightedSum:
+    """A weighted sum of cell means, in the scaled unit (`CentredValues`), with the weights that determine its error.
 
     `cells` are the indices of the cells whose `weights` are not zero, and `total` is the sum of the weights.
-    `block_weights` are the weights of the block columns, which adjust for blocks without a value of some cell: zero, or
-    empty, where every block has all cells. `apart` is True if no blocks link the cells."""
+    `block_weights` are the weights of the block columns, which adjust for blocks that lack some cell; they are zero or
+    empty if every block has all cells. `unlinked` is True if no blocks link the cells."""
 
     value: float
     cells: Codes
     weights: Floats
     total: float
     block_weights: Floats
-    apart: bool
+    unlinked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
     """A least-squares fit: means of cells and effects of blocks, in the scaled unit (`CentredValues`).
 
-    Per cell: `means`; `counts` of values; `variances` of a value, with `freedom` degrees of freedom; `free`, the
-    degrees of freedom of its residuals; `steps`, the resolution of its readings; `grid`, how far a search may have
-    missed its mean. The last two are in the unit of the values. `own_variances` are the variances from the residuals of
-    one cell only, for cells whose `free` is above zero.
+    Arrays over cells: `means`; `counts` of values; `variances` of one value, with `variance_df` degrees of freedom;
+    `residual_df`, the degrees of freedom of the cell's residuals; `steps`, the resolution of readings; `grid`, how far
+    a search may have missed the mean. `steps` and `grid` are in the unit of the values. `own_variances` has the
+    variance from the residuals of one cell only, for each cell whose `residual_df` is above zero.
 
     `table` has the number of values of each (cell, block). `whiten` has the block columns, which are orthogonal to the
     cells and have a Euclidean norm of 1 over all values. `root` times its transpose is their covariance. `complete` is
-    True if every block has all cells, so that no comparison needs an adjustment for blocks. `of_blocks` is the variance
-    of the mean of the block `effects`. `squares` is the sum of squares of all residuals, with `df` degrees of
+    True if every block has all cells, so that no comparison needs an adjustment for blocks. `block_variance` is the
+    variance of the mean of the block `effects`. `squares` is the sum of squares of all residuals, with `df` degrees of
     freedom."""
 
     index: dict[Hashable, int]
@@ -264,18 +263,18 @@ class _Fit:
     df: int
     data: CentredValues
     variances: Floats
-    freedom: Floats
-    free: Floats
+    variance_df: Floats
+    residual_df: Floats
     own_variances: Floats
     complete: bool
     root: Floats
-    of_blocks: float
+    block_variance: float
     steps: Floats
     grid: Floats
 
     @classmethod
-    def of(cls, values: Sequence[float], places: _Places, step: float) -> _Fit:
-        data, index, rows, columns = CentredValues.of(values), places.index, places.cell, places.block
+    def of(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> _Fit:
+        data, index, rows, columns = CentredValues.of(values), codes.index, codes.cell, codes.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
         design = BlockColumns.of(table)
@@ -289,13 +288,13 @@ class _Fit:
         squares_of = np.zeros(len(index))
         if squares:
             squares_of += np.bincount(rows, weights=residuals**2, minlength=len(index))
-        variances, freedom, free = noise_of_cells(squares_of, design)
-        known = free > ALIASED
+        variances, variance_df, residual_df = noise_of_cells(squares_of, design)
+        known = residual_df > ALIASED
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free,
-            squares_of[known] / free[known], design.complete, design.root(variances), of_blocks, steps,
+            index, means, counts, table, whiten, effects, squares, df, data, variances, variance_df, residual_df,
+            squares_of[known] / residual_df[known], design.complete, design.root(variances), of_blocks, steps,
             np.zeros(len(index)),
         )  # fmt: skip
 
@@ -310,12 +309,12 @@ class _Fit:
 
     def reaches_zero(self) -> bool:
         """Return whether the interval of some cell's mean includes zero, at a confidence of `_CONFIDENCE`."""
-        known = self.free > ALIASED
-        errors = np.sqrt(self.variances / self.counts + self.of_blocks) * self.data.scale
-        critical = [t_quantile(_CONFIDENCE, df) if df > 0 else 0.0 for df in self.freedom.tolist()]
+        known = self.residual_df > ALIASED
+        errors = np.sqrt(self.variances / self.counts + self.block_variance) * self.data.scale
+        critical = [t_quantile(_CONFIDENCE, df) if df > 0 else 0.0 for df in self.variance_df.tolist()]
         return bool(np.any(known & (np.abs(self.all_means) <= errors * critical)))
 
-    def sum_of(self, weights: Weights) -> _Sum:
+    def sum_of(self, weights: Weights) -> _WeightedSum:
         """Return the weighted sum of the cell means. Raises: KeyError for a cell without values."""
         used = {cell: weight for cell, weight in weights.items() if weight}
         cells = np.fromiter((self.index[cell] for cell in used), dtype=np.intp, count=len(used))
@@ -327,86 +326,86 @@ class _Fit:
         value = centred + mean
         value = 0.0 if abs(value) <= ROUNDING * max(abs(centred), abs(mean)) else value
         if self.complete:
-            return _Sum(value, cells, w, total, np.zeros(0), apart=False)
+            return _WeightedSum(value, cells, w, total, np.zeros(0), unlinked=False)
         by_block = self.table[cells].T @ (w / self.counts[cells])
         block_weights = self.whiten.T @ by_block
         if not np.any(np.abs(block_weights) > ALIASED * size / len(self.counts)):
-            apart = float(np.ptp(by_block)) > ALIASED * size
-            return _Sum(value, cells, w, total, np.zeros_like(block_weights), apart)
+            unlinked = float(np.ptp(by_block)) > ALIASED * size
+            return _WeightedSum(value, cells, w, total, np.zeros_like(block_weights), unlinked)
         effects = self.whiten @ block_weights
-        # What differences of blocks cannot adjust is equal in every block, unless the blocks fall into unlinked groups.
+        # The part that differences of blocks cannot adjust is equal in all blocks, unless some blocks are not linked.
         adjusted = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
-        apart = float(np.ptp(by_block - adjusted)) > ALIASED * size
-        return _Sum(value, cells, w, total, block_weights, apart)
+        unlinked = float(np.ptp(by_block - adjusted)) > ALIASED * size
+        return _WeightedSum(value, cells, w, total, block_weights, unlinked)
 
-    def cost(self, weighted: _Sum) -> float:
+    def cost(self, weighted: _WeightedSum) -> float:
         """Return the variance that a sum would have if every value had variance 1 and blocks did not vary."""
         of_blocks = weighted.block_weights @ weighted.block_weights
         return float(np.sum(weighted.weights**2 / self.counts[weighted.cells]) + of_blocks)
 
-    def estimate(self, weighted: _Sum) -> CellEstimate:
+    def estimate(self, weighted: _WeightedSum) -> CellEstimate:
         """Return the sum with its error, in the unit of the values; without an error if the noise is not known."""
         value, blocked = weighted.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
         sizes = [int(count) for count in self.counts[weighted.cells]]
         n_paired = self._n_paired_blocks(weighted) if blocked else 0
         n, paired = n_paired or sum(sizes), n_paired > 0
-        least = least_paired_p(min(sizes, default=1)) if blocked else least_unpaired_p(sizes or [1])
-        apart = weighted.apart and not weighted.total
-        if apart or not self._has_known_noise(weighted):
-            return CellEstimate(value, None, 0.0, None, 0.0, least, n, paired, apart)
-        loads = self._loads(weighted)
-        error = float(np.sqrt(loads @ loads))
-        unit_loads = loads / error if error else np.zeros_like(loads)
+        least_p = least_paired_p(min(sizes, default=1)) if blocked else least_unpaired_p(sizes or [1])
+        unlinked = weighted.unlinked and not weighted.total
+        if unlinked or not self._has_known_noise(weighted):
+            return CellEstimate(value, None, 0.0, None, 0.0, least_p, n, paired, unlinked)
+        error_parts = self._error_parts(weighted)
+        error = float(np.sqrt(error_parts @ error_parts))
+        direction = error_parts / error if error else np.zeros_like(error_parts)
         bias, df = self._bias(weighted) * self.data.scale, self.freedom_of(weighted)
-        return CellEstimate(value, error * self.data.scale, df, unit_loads, bias, least, n, paired)
+        return CellEstimate(value, error * self.data.scale, df, direction, bias, least_p, n, paired)
 
-    def ratio(self, a: _Sum, b: _Sum, critical: float) -> tuple[float | None, Interval | None]:
-        """Return a / b, None if b is zero, and its interval by Fieller's method (`BlockModel.ratio`)."""
+    def ratio(self, a: _WeightedSum, b: _WeightedSum, critical: float) -> tuple[float | None, Interval | None]:
+        """Return a / b (None if b is zero), and its interval by Fieller's method, as `BlockModel.ratio` does."""
         if b.value == 0:
             return None, None
         if not (self._has_known_noise(a) and self._has_known_noise(b)):
             return a.value / b.value, None
-        x, y = self._loads(a), self._loads(b)
+        x, y = self._error_parts(a), self._error_parts(b)
         covariances = [float(x @ x), float(y @ y), float(x @ y)]
         biases = self._bias(a), self._bias(b)
         ends = ends_of_ratio(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
-    def _n_paired_blocks(self, weighted: _Sum) -> int:
-        """Return in how many blocks a cell with a positive and a cell with a negative weight both have a value.
+    def _n_paired_blocks(self, weighted: _WeightedSum) -> int:
+        """Return the number of blocks in which cells of both signs of weights have a value.
 
-        If all weights have the same sign, return in how many blocks any weighted cell has a value."""
+        If all weights have the same sign, return the number of blocks in which any weighted cell has a value."""
         if self.complete and len(weighted.cells):
             return self.n_blocks
         signs = [weighted.cells[sign * weighted.weights > 0] for sign in (1, -1)]
         sides = [self.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
         return int(np.count_nonzero(np.logical_and.reduce(sides))) if sides else 0
 
-    def _has_known_noise(self, weighted: _Sum) -> bool:
+    def _has_known_noise(self, weighted: _WeightedSum) -> bool:
         """Return whether every cell with a weight has residuals, from which its noise is estimated."""
-        return self.df > 0 and not np.any(self.free[weighted.cells] < ALIASED)
+        return self.df > 0 and not np.any(self.residual_df[weighted.cells] < ALIASED)
 
-    def _bias(self, weighted: _Sum) -> float:
-        """Return how far rounding may have moved a sum, by up to half a step of the readings for each quiet cell.
+    def _bias(self, weighted: _WeightedSum) -> float:
+        """Return how far rounding and searches may have moved a sum.
 
-        A cell is quiet if its noise is less than that. A search may have moved the sum by half an interval of its grid,
-        regardless of noise, since it may miss on the same side each time."""
+        Rounding moves a cell by up to half a step of its readings, if its noise is smaller than that. A search moves it
+        by up to half an interval of its grid, regardless of noise, since it may miss on the same side each time."""
         moved = rounding(np.sqrt(self.variances[weighted.cells]), self.steps[weighted.cells] / self.data.scale)
         return float(np.abs(weighted.weights) @ np.maximum(moved, self.grid[weighted.cells] / self.data.scale))
 
-    def _loads(self, weighted: _Sum) -> Floats:
+    def _error_parts(self, weighted: _WeightedSum) -> Floats:
         """Return the error of a sum as a vector of independent parts, whose Euclidean norm is the standard error.
 
-        The parts are in the scaled unit: the error from each cell, then the errors from the adjustment for blocks, then
-        the error from the blocks being a sample."""
-        loads = np.zeros(len(self.counts) + len(weighted.block_weights) + 1)
-        loads[weighted.cells] = weighted.weights * np.sqrt(self.variances[weighted.cells] / self.counts[weighted.cells])
+        The parts are in the scaled unit: one for each cell, then those from the adjustment for blocks, then one because
+        the blocks are a sample."""
+        parts = np.zeros(len(self.counts) + len(weighted.block_weights) + 1)
+        parts[weighted.cells] = weighted.weights * np.sqrt(self.variances[weighted.cells] / self.counts[weighted.cells])
         if not self.complete:
-            loads[len(self.counts) : -1] = weighted.block_weights @ self.root
-        loads[-1] = weighted.total * math.sqrt(self.of_blocks)
-        return loads
+            parts[len(self.counts) : -1] = weighted.block_weights @ self.root
+        parts[-1] = weighted.total * math.sqrt(self.block_variance)
+        return parts
 
-    def freedom_of(self, weighted: _Sum) -> float:
+    def freedom_of(self, weighted: _WeightedSum) -> float:
         """Return Satterthwaite's degrees of freedom of a sum; for a difference, at most those of the residuals."""
         variances = self.variances[weighted.cells] if np.any(self.variances) else np.ones(len(weighted.cells))
         parts = weighted.weights**2 * variances / self.counts[weighted.cells]
@@ -415,9 +414,9 @@ class _Fit:
         used = parts > 0
         if within == 0:
             return float(self.df)
-        of_cells = float(np.sum(parts[used] ** 2 / self.freedom[weighted.cells][used])) + adjustment**2 / self.df
+        of_cells = float(np.sum(parts[used] ** 2 / self.variance_df[weighted.cells][used])) + adjustment**2 / self.df
         df = min(float(self.df), within**2 / of_cells)
-        of_blocks = weighted.total**2 * self.of_blocks
+        of_blocks = weighted.total**2 * self.block_variance
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))

@@ -1,16 +1,15 @@
-"""How many blocks make all intervals of a metric narrow enough, given those of a pilot.
+"""How many blocks make all intervals of a metric narrow enough, given the intervals of a pilot.
 
-More blocks divide the standard error by the root of their number, and give it more degrees of freedom. The variance
-that the next campaign shows, over that which the pilot showed, has an F distribution with the degrees of freedom of
-both. So a number of blocks that is enough with a probability of 0.8 allows for chance in the pilot and in the next
-campaign. Without chance in the next campaign, the true variance over that of the pilot is df / chi-squared.
+With more blocks, the standard error shrinks with the root of their number, and has more degrees of freedom. The
+variance that the next campaign will show, divided by the variance that the pilot showed, has an F distribution with the
+degrees of freedom of both. So a number of blocks that is enough with a probability of 0.8 allows for chance in both
+campaigns. Without chance in the next campaign, the true variance divided by that of the pilot is df / chi-squared.
 
-Intervals share cells, and so are narrow together at least as often as if they were independent (Kimball), and at most
-as often as the one that is narrow least often. The first bound is stated, which is too little where noises are equal.
-For the number that the true noise requires, each end of the interval takes the bound that makes it wider. One treatment
-that is much noisier than all others has a variance shrunk towards theirs (`moderation`), so that the advised number of
-blocks is too low for it.
-benches/advice_promises.py shows how often the numbers are enough.
+Intervals share cells, so they are not independent. The probability that all are narrow is at least the product of their
+probabilities (Kimball), and at most the smallest of these. `enough` is computed from the product, which is too low if
+noises are equal. For `low` and `high`, the bound is used that makes the interval wider. The variance of a treatment
+that is much noisier than all others is shrunk towards theirs (`moderation`), so the advised number of blocks is too low
+for such a treatment. benches/advice_promises.py shows how often the numbers are enough.
 
 Sources: Kupper and Hafner, The American Statistician 43 (1989) 101-105, for assurance; Spiegelhalter and Freedman,
 Statistics in Medicine 5 (1986) 1-13, for averaging over a pilot's uncertainty; Kimball, Ann. Math. Statist. 22 (1951)
@@ -27,15 +26,15 @@ import numpy as np
 
 from lastro.stats._projections import Floats
 
-MOST = 1_000_000  # where not even this many blocks are enough, the plan is at fault and not the number
+MOST = 1_000_000  # blocks; if not even these are enough, the plan must change
 _LEAST_ROOM = 1e-300
 
 
 class PilotInterval(NamedTuple):
-    """An interval of a pilot, whose half width is `critical` times `error`, plus what rounding may have added.
+    """An interval of a pilot, whose half width is `critical` times `error`, plus `rounding`.
 
-    `error` is the standard error, above zero, with `df` degrees of freedom. It and `rounding` are fractions of the
-    estimate, or differences of logarithms."""
+    `error` is the standard error, above zero, with `df` degrees of freedom. `rounding` is what rounding may have added.
+    Both are fractions of the estimate, or differences of logarithms."""
 
     error: float
     df: float
@@ -47,8 +46,8 @@ class PilotInterval(NamedTuple):
 class SufficientBlocks:
     """The least number of blocks with which all intervals are narrow enough with a probability of at least `assurance`.
 
-    `blocks` is None if that takes more than a million. `reached` is the probability with this number of blocks; where
-    few blocks are enough, it is well above `assurance`."""
+    `blocks` is None if it would exceed a million. `reached` is the probability with this number of blocks; if few
+    blocks are enough, it is well above `assurance`."""
 
     blocks: int | None
     assurance: float
@@ -59,9 +58,9 @@ class SufficientBlocks:
 class BlocksNeeded:
     """How many blocks make all intervals narrow enough: `enough` has one answer for each assurance.
 
-    `low` to `high` is an interval for the number of blocks that the true noise requires on average: after this pilot,
-    it contains that number with the requested probability. An end is None if it is above a million. `widest` is the
-    index of the pilot's interval that is most probably too wide with the first number of blocks in `enough`."""
+    The number of blocks that the true noise requires on average is between `low` and `high` with the requested
+    probability; an end above a million is None. `widest` is the index of the pilot's interval that is most probably too
+    wide with the first number of blocks in `enough`."""
 
     enough: tuple[SufficientBlocks, ...]
     low: int | None

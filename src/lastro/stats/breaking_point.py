@@ -1,10 +1,10 @@
-"""Breaking points: the dose of an anomaly, such as the fraction of CPUs it takes, at which a mean crosses its limit.
+"""Breaking points: the dose of an anomaly, such as its share of the CPUs, at which a mean crosses its limit.
 
 The mean is assumed to change with the dose in one direction only: posterior draws of all means (`cell_means`) are
-fitted by isotonic regression. Nothing was measured between two neighbouring doses, so a draw shows only between which
+fitted by isotonic regression. Nothing was measured between two neighbouring doses, so a draw only shows between which
 two doses the mean crosses the limit. The interval extends from the lower dose of one such pair to the upper dose of
-another, and holds for any shape of the curve in between. The estimate interpolates linearly. There is no extrapolation
-beyond the measured doses.
+another, and is valid for any shape of the curve in between. The estimate interpolates linearly. There is no
+extrapolation beyond the measured doses.
 
 Source: Barlow, Bartholomew, Bremner and Brunk, Statistical Inference under Order Restrictions (1972), section 1.2.
 Loads numpy."""

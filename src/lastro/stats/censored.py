@@ -29,9 +29,9 @@ def describe_bounded(
 ) -> Summary:
     """Describe the values; if any is `bounded`, the mean is a lower bound without a standard deviation or an interval.
 
-    Without bounded values, as `describe`. With `widths`, the true values lie between values[i] and values[i] +
-    widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the interval of
-    the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
+    Without bounded values, the result is that of `describe`. With `widths`, the true value i lies between values[i] and
+    values[i] + widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the
+    interval of the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
     if widths and len(widths) != len(values):
         raise ValueError(f"{len(widths)} widths of {len(values)} values")
     n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
@@ -48,9 +48,9 @@ def describe_bounded(
 
 
 def ratio_of_bounded(ratio: Estimate, *, of: bool, to: bool) -> Estimate:
-    """Return a ratio of means as a bound, where its numerator (`of`) or its denominator (`to`) is only a lower bound.
+    """Return a ratio of means as a bound if its numerator (`of`) or its denominator (`to`) is only a lower bound.
 
-    Both means are above zero. The value is a bound without an interval; absent if both means are bounds."""
+    Both means are above zero. A bound has no interval. If both means are bounds, the ratio has no value."""
     if of and to:
         return replace(ratio, value=None, interval=None, absent_because=Note(BOTH_ARE_BOUNDS))
     if ratio.value is None or not (of or to):

@@ -1,13 +1,14 @@
 """Find where the level of a series of independent values changes, by binary segmentation with Student's t.
 
-A segment is divided where the t of a difference between its two sides is largest, if that is significant after
-Bonferroni's correction for all places where it could have been divided. Each side is then divided in the same way, and
-at the end each change is tested once more between its neighbours. Either side of a change has at least `FEWEST` values,
-so an outlier is no change, and nothing can be said yet of the newest `FEWEST - 1` values.
+A segment is split at the place where the t of the difference between its two sides is largest, if that difference is
+significant after Bonferroni's correction for all possible places. Each side is then split in the same way, and at the
+end each change is tested once more between its neighbours. Either side of a change has at least `FEWEST` values, so a
+single outlier is not a change, and a change among the newest `FEWEST - 1` values cannot be detected yet.
 
-E-divisive with permutations, which is usual for such series, needs no normal values. But the p of n permutable values
-cannot be less than 2 over the number of ways to draw three of them: 0.007 for n = 13, so that a short history could
-show nothing at the rates that are needed here. The values of a history are means, which are nearly normal.
+The usual method for such series is E-divisive with permutations, which does not need normal values. But its p for n
+values cannot be less than 2 divided by the number of ways to draw three of them, 0.007 for n = 13: a short history
+could not show any change at the error rates that are needed here. The values of a history are means, which are nearly
+normal.
 
 Sources: Scott and Knott (1974), A cluster analysis method for grouping means; Worsley (1979), On the likelihood ratio
 test for a shift in location of normal populations; Hansen (2000), Sample splitting and threshold estimation, for the
@@ -27,8 +28,9 @@ from lastro.stats.ratios import pooled_ratio
 from lastro.stats.student import least_unpaired_p, t_p
 
 FEWEST = 3  # values on either side of a change
-_RANGE = 7.35  # how much worse a place may fit, in units of the variance, for 95 %: Hansen (2000), table I
-_ROUNDING = 1e-24  # a variance that rounding alone may give, of values up to 1
+# Places that fit worse by up to this many times the variance are in the 95 % range of a change: Hansen (2000), table I.
+_RANGE = 7.35
+_ROUNDING = 1e-24  # the variance that rounding errors may cause in values up to 1
 Values = npt.NDArray[np.float64]
 
 
@@ -66,10 +68,10 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
     the ratios. Values must be finite."""
     series = np.asarray(values, dtype=float)
     splits = _split_repeatedly(series, 0, len(series), alpha)
-    while True:  # a split was made when later ones were not known: test each again, between its neighbours
+    while True:  # a split was made before later ones were known, so test each again between its neighbours
         edges = [0, *(split.at for split in splits), len(series)]
-        again = [_best_split(series, edges[n], edges[n + 2], alpha) for n in range(len(splits))]
-        significant = [split for split in again if split is not None and split.p <= alpha]
+        retested = [_best_split(series, edges[n], edges[n + 2], alpha) for n in range(len(splits))]
+        significant = [split for split in retested if split is not None and split.p <= alpha]
         if len(significant) == len(splits):
             break
         splits = significant
@@ -79,9 +81,9 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
 
 
 def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
-    """Split the values from `start` to `end`, and then each side, as long as splits are significant; return all splits.
+    """Split the values from `start` to `end`, and then each side, as long as splits are significant.
 
-    They are in the order of the series."""
+    Return all splits in the order of the series."""
     split = _best_split(series, start, end, alpha)
     if split is None or split.p > alpha:
         return []
@@ -90,12 +92,12 @@ def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> lis
 
 
 def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentSplit | None:
-    """Return the split of the values from `start` to `end` with the least p; None for too few, or equal, values.
+    """Return the split of the values from `start` to `end` with the least p; None for too few or equal values.
 
-    First, values at either end that differ significantly from all others are left out if they are fewer than `FEWEST`:
-    they are outliers, and would move the split."""
+    Fewer than `FEWEST` values at an end that differ significantly from all others are outliers, which would move the
+    split; they are left out first."""
     while (n := end - start) >= 2 * FEWEST and np.ptp(part := series[start:end]):
-        part = part - part[0]  # large values that hardly differ would lose the digits in which they do
+        part = part - part[0]  # keep the digits in which large values differ
         part = part / np.abs(part).max()
         left = np.arange(1, n)
         sums = np.cumsum(part)
@@ -114,7 +116,7 @@ def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentS
 
 
 def _p(steps: Values, rest: Values, index: int) -> float:
-    """Return the p of a change of level after the value at `index`, corrected for all places where it could have been.
+    """Return the p of a change of level after the value at `index`, corrected for all places that were searched.
 
     For each index, `steps` has the difference between the means of the two sides, and `rest` the residual sum of
     squares of a split there."""

@@ -13,12 +13,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lastro.stats.families import JudgedEstimate, judge
+from lastro.stats.families import EstimateTest, judge
 from lastro.stats.intervals import Estimate, Interval
 from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
 from lastro.stats.pairing import Pairing
 from lastro.stats.student import t_p
-from lastro.stats.weights import less
+from lastro.stats.weights import minus
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel, CellEstimate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 Sides = tuple[Mapping[K, float], Mapping[K, float]]
 
-# Why something is absent; the report's catalogues translate these.
+# The reasons why an estimate is absent; the catalogues translate them.
 NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
 APART = "no common treatment links the two campaigns"
@@ -38,8 +38,8 @@ class MeanComparison:
     """A comparison of two sides: their ratio, and their difference in the unit of the values.
 
     Both intervals and `p_adjusted` are corrected for the family of comparisons; `p` is not. `error` is the standard
-    error of the difference, or of the difference of the logarithms where `log`. `critical` is the critical value, in
-    standard errors."""
+    error of the difference, or of the difference of logarithms if `log`. `critical` is the critical value, in standard
+    errors."""
 
     ratio: Estimate
     difference: Estimate
@@ -70,7 +70,7 @@ def compare(
     A side is {cell: weight}, with weights that sum to 1. A pair of empty sides gives a comparison without values, which
     does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for a cell without
     values."""
-    gaps = [model.estimate(less(of, to)) if model.log else model.difference(of, to) for of, to in sides]
+    gaps = [model.estimate(minus(of, to)) if model.log else model.difference(of, to) for of, to in sides]
     judged = judge(gaps, confidence, planned=planned)
     return tuple(
         _comparison(model, pair, gap, test, confidence) for pair, gap, test in zip(sides, gaps, judged, strict=True)
@@ -83,59 +83,59 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 
 
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
-    """Estimate the logarithm of the ratio of two weighted means; None where one of them is not above zero.
+    """Estimate the logarithm of the ratio of two weighted means; None if one of them is not above zero.
 
-    If the model was fitted to the values themselves and not to their logarithms, the error is that of the delta method
-    (the first-order expansion at the means)."""
-    gap = model.estimate(less(of, to))
-    if model.log or gap.apart:
+    If the model is not of logarithms, the error comes from the delta method (the first-order expansion at the means).
+    """
+    gap = model.estimate(minus(of, to))
+    if model.log or gap.unlinked:
         return gap
     a, b = model.estimate(of).value, model.estimate(to).value
     if min(a, b) <= 0:
         return None
     relative = [{key: weight / mean for key, weight in side.items()} for side, mean in ((of, a), (to, b))]
-    return replace(model.estimate(less(*relative)), value=math.log(a / b))
+    return replace(model.estimate(minus(*relative)), value=math.log(a / b))
 
 
-def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
-    """Return a weighted sum of arithmetic means, in the unit of the values, with a p and an interval for it alone.
+def sum_of_means(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
+    """Return a weighted sum of arithmetic means, in the unit of the values, with an uncorrected p and interval.
 
-    The weights {treated: 1, baseline: -1} give a difference. The value is None if all weights are zero, or if nothing
-    links the campaigns that measured the cells."""
+    The weights {treated: 1, baseline: -1} give a difference. The value is None if all weights are zero, or if no
+    common cells link the campaigns that measured the cells."""
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
     estimate = model.linear.estimate(weights)
-    if estimate.apart:
+    if estimate.unlinked:
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
     contrast = _sum_estimate(estimate, judged, confidence)
     return contrast.above_zero() if model.linear.is_bounded_by_zero(weights) else contrast
 
 
-def combined(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
-    """Return a weighted sum of means, in the unit of the values; means are geometric where the model is of logarithms.
+def sum_of_model_means(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
+    """Return a weighted sum of means, in the unit of the values; means are geometric if the model is of logarithms.
 
-    The error is then that of the first-order expansion at the means: effects of blocks multiply, so a slow block
-    changes differences, too."""
+    The error is then that of the first-order expansion at the means: effects of blocks multiply, so a slow block also
+    changes differences."""
     if not model.log:
-        return linear(model, weights, confidence)
+        return sum_of_means(model, weights, confidence)
     terms = {key: weight * exponential(model.estimate({key: 1.0}).value) for key, weight in weights.items() if weight}
     estimate = replace(model.estimate(terms), value=math.fsum(terms.values()))
     (judged,) = judge([estimate], confidence)
     return _sum_estimate(estimate, judged, confidence)
 
 
-def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
+def ratio_of_sums(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two weighted sums of arithmetic means, either of which may be a difference.
 
-    The p is that of the hypothesis that the numerator is zero. The interval is absent where the denominator is not
-    distinguishable from zero, since the ratio is then unbounded."""
+    The p is that of the hypothesis that the numerator is zero. If the denominator is not distinguishable from zero, the
+    ratio is unbounded and has no interval."""
     numerator = model.linear.estimate(of)
-    if numerator.apart or model.linear.estimate(to).apart:
+    if numerator.unlinked or model.linear.estimate(to).unlinked:
         return _absent(Note(APART))
     (alone,) = judge([numerator], confidence)
     (judged,) = judge([replace(numerator, df=model.linear.difference(of, to).df)], confidence)
-    # Of the gap, only what depends on the cells alone is used: so any sum with weights for all of them will do.
+    # Only the degrees of freedom and the number of values are used of this sum, so any weights for the cells will do.
     weights = {key: abs(of.get(key, 0.0)) + abs(to.get(key, 0.0)) for key in dict.fromkeys((*of, *to))}
     return _ratio_estimate(model, (of, to), replace(judged, p=alone.p), model.linear.estimate(weights), confidence)
 
@@ -143,12 +143,12 @@ def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confi
 def one_sided_p(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], bound: float) -> float | None:
     """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error.
 
-    Where the model is of logarithms, both sides have weights that sum to 1, and the bound is above zero, geometric
-    means are compared; else arithmetic means."""
+    Geometric means are compared if the model is of logarithms, the weights of each side sum to 1, and the bound is
+    above zero; otherwise arithmetic means."""
     if model.log and bound > 0 and all(math.isclose(sum(side.values()), 1.0) for side in (of, to)):
-        gap = model.estimate(less(of, to))
+        gap = model.estimate(minus(of, to))
         return _upper_p(replace(gap, value=gap.value - math.log(bound)))
-    return _upper_p(model.linear.estimate(less(of, {key: bound * weight for key, weight in to.items()})))
+    return _upper_p(model.linear.estimate(minus(of, {key: bound * weight for key, weight in to.items()})))
 
 
 def p_above(model: BlockModel, of: Mapping[K, float], level: float) -> float | None:
@@ -165,19 +165,19 @@ def _upper_p(estimate: CellEstimate) -> float | None:
         return None
     distance = math.copysign(max(0.0, abs(estimate.value) - estimate.bias), estimate.value)
     if estimate.error:
-        return t_p(distance, estimate.error, estimate.df, estimate.least, "above")
+        return t_p(distance, estimate.error, estimate.df, estimate.least_p, "above")
     if distance == 0:
         return 0.5
-    return estimate.least / 2 if distance > 0 else 1 - estimate.least / 2
+    return estimate.least_p / 2 if distance > 0 else 1 - estimate.least_p / 2
 
 
 def _comparison(
-    model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: JudgedEstimate, confidence: float
+    model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: EstimateTest, confidence: float
 ) -> MeanComparison:
-    """Return the comparison of two sides from their estimated difference `gap` and its test."""
+    """Return the comparison of two sides, given their estimated difference `gap` and its test `judged`."""
     of, to = sides
-    if gap.apart or not any(of.values()):
-        nothing = _absent(Note(APART if gap.apart else NO_WEIGHT))
+    if gap.unlinked or not any(of.values()):
+        nothing = _absent(Note(APART if gap.unlinked else NO_WEIGHT))
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
         mean = exponential(model.estimate(to).value)
@@ -189,24 +189,22 @@ def _comparison(
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
 
 
-def _sum_estimate(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
-    """Return a weighted sum with the interval that agrees with its test.
-
-    It has no interval if its test has no critical value."""
+def _sum_estimate(estimate: CellEstimate, judged: EstimateTest, confidence: float) -> Estimate:
+    """Return a weighted sum with the interval that agrees with its test; none if that has no critical value."""
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
-        interval = Interval(estimate.value - half, estimate.value + half, confidence)
+        interval = Interval.around(estimate.value, half, confidence)
     return _with_test(estimate, judged, estimate.value, interval)
 
 
 def _ratio_estimate(
-    model: BlockModel, sides: Sides[K], judged: JudgedEstimate, gap: CellEstimate, confidence: float
+    model: BlockModel, sides: Sides[K], judged: EstimateTest, gap: CellEstimate, confidence: float
 ) -> Estimate:
-    """Return the ratio of two sides, of arithmetic means, with Fieller's interval at the critical value of their test.
+    """Return the ratio of two sides by arithmetic means, with Fieller's interval at the critical value of their test.
 
-    `gap` gives the degrees of freedom and the number of values. The interval is absent where the test has no finite
-    critical value, or where the denominator is not distinguishable from zero."""
+    `gap` has the degrees of freedom and the number of values. The interval is absent if the test has no finite critical
+    value, or if the denominator is not distinguishable from zero."""
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
     value, interval = model.linear.ratio(*sides, critical if critical and known else 0.0)
@@ -220,9 +218,9 @@ def _ratio_estimate(
 
 
 def _with_test(
-    estimate: CellEstimate, judged: JudgedEstimate, value: float | None, interval: Interval | None
+    estimate: CellEstimate, judged: EstimateTest, value: float | None, interval: Interval | None
 ) -> Estimate:
-    """Return a value and its interval together with the test of `estimate`, and why the interval is absent, if so."""
+    """Return a value and its interval with the test of `estimate`, and the reason if the interval is absent."""
     why = None
     if estimate.error is None:
         why = Note(ONE_VALUE)

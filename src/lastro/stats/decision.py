@@ -23,7 +23,7 @@ import numpy as np
 from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import CampaignDraws, Campaigns
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
-from lastro.stats.intervals import Estimate, median_of
+from lastro.stats.intervals import Estimate, posterior_median
 from lastro.stats.simultaneous import Outlook, least_blocks
 
 # The draws have a fixed seed, so the error of a level is the same in all decisions on the same number of blocks. It may
@@ -204,7 +204,7 @@ def choose(
         p_holds, p_may_hold, p_next_holds = (
             math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
         )
-        cost_estimate = median_of(costs[:, at], alpha)
+        cost_estimate = posterior_median(costs[:, at], alpha)
         odds.append(
             CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_estimate, cheapest[at], missing[at])
         )
@@ -319,7 +319,7 @@ def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> li
     worst = ends.argmin(axis=1) if limit.at_least else ends.argmax(axis=1)
     odds: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
-        mean = median_of(means[:, at, condition], alpha)
+        mean = posterior_median(means[:, at, condition], alpha)
         holds = float(good[:, at].all(axis=1).mean())
         odds.append(LimitOdds(int(condition), mean, holds, _tails(means[:, at, condition])) if mean else None)
     return odds

@@ -25,7 +25,8 @@ class Drift:
     """The trend of points in time: Kendall's `tau`, from -1 to 1, and the slope with the two-sided p of no trend.
 
     The slope is in the unit of the metric per hour, or in fractions of the treatment's mean per hour if `relative`; its
-    `n` counts the points. `points` are (hour, residual) in order of time, for a plot. `tau` is None if the slope is."""
+    `n` counts the points. `points` are (hour, residual) in the order of time, for a plot. `tau` is None if the slope
+    has no value."""
 
     tau: float | None
     slope_per_hour: Estimate
@@ -34,7 +35,7 @@ class Drift:
 
     @property
     def span_hours(self) -> float:
-        """The hours from the first point to the last: beyond them, nothing is known of the trend."""
+        """The hours from the first point to the last one, which the trend describes."""
         return self.points[-1][0] - self.points[0][0] if self.points else 0.0
 
 
@@ -51,8 +52,8 @@ def drift(
 
     The sequences have an entry for each trial. With `relative`, residuals are fractions of the treatment's mean, so
     that large and small treatments count equally. With `blocks`, a point is the mean residual of a block: trials of one
-    block share the state of the host, and to count each of them as separate evidence would find drift wherever blocks
-    differ at all. Treatments with one value contain no information on time and are left out; with `relative`, so are
+    block share the state of the host, so counting each trial as separate evidence would show a drift whenever blocks
+    differ. Treatments with one value contain no information on time and are left out; with `relative`, so are
     treatments whose mean is zero.
 
     Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
@@ -66,13 +67,14 @@ def drift(
     n = len(points)
     if n < LEAST_POINTS:
         return Drift(None, Estimate(None, None, n, Note(TOO_FEW_POINTS, n=n)), relative, points)
-    times, left = zip(*points, strict=True)
+    times, mean_residuals = zip(*points, strict=True)
     if times[0] == times[-1]:
         return Drift(None, Estimate(None, None, n, Note(ONE_TIME)), relative, points)
     from scipy.stats import kendalltau, theilslopes
 
-    slope, _, low, high = map(float, theilslopes(left, times, confidence))
-    tau, p = map(float, kendalltau(times, left)) if min(left) < max(left) else (0.0, 1.0)
+    slope, _, low, high = map(float, theilslopes(mean_residuals, times, confidence))
+    varies = min(mean_residuals) < max(mean_residuals)
+    tau, p = map(float, kendalltau(times, mean_residuals)) if varies else (0.0, 1.0)
     return Drift(tau, Estimate(slope, Interval(low, high, confidence), n, p=p), relative, points)
 
 
@@ -90,7 +92,7 @@ def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative
 def _points(
     residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
 ) -> tuple[tuple[float, float], ...]:
-    """Return (hour, residual) of each trial or block, in order of time; too many are averaged with their neighbours."""
+    """Return (hour, residual) of each trial or block, in the order of time; too many points are averaged in groups."""
     groups = by_key((at if blocks is None else blocks[at], at) for at in residuals)
     points = sorted(
         (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))

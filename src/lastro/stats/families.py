@@ -1,12 +1,13 @@
-"""Tests and intervals of a family of estimates that hold together, so that any of them may be reported.
+"""Simultaneous tests and intervals of a family of estimates, so that any of them may be reported.
 
-Planned comparisons are judged by the largest of their |t|: the critical value is the one that the largest exceeds with
-probability alpha when no estimate differs from zero. This takes the correlations of the estimates into account: it is
-Dunnett's test for comparisons with one reference, and Tukey's for all pairs. The estimates may differ in degrees of
-freedom: each has the critical value that it would have if all others had as many as it has (Hasler and Hothorn).
+Planned comparisons are judged by the largest of their |t|: this maximum exceeds the critical value with probability
+alpha if no estimate truly differs from zero. The correlations of the estimates are taken into account: comparisons with
+one reference get Dunnett's test, and all pairs get Tukey's. The estimates may differ in degrees of freedom: each has
+the critical value that it would have if all others had the same degrees of freedom (Hasler and Hothorn).
 
-A screening is judged by the false discovery rate, with intervals whose average rate of misses among the reported ones
-is alpha (Benjamini and Yekutieli). In both cases a corrected p below alpha and an interval without zero are the same.
+A screening is judged by the false discovery rate: among the reported intervals, the expected fraction that misses the
+truth is alpha (Benjamini and Yekutieli). In both cases, a corrected p is below alpha exactly if the interval excludes
+zero.
 
 Sources: Dunnett, J. Am. Stat. Assoc. 50 (1955) 1096-1121; Hothorn, Bretz and Westfall, Biometrical Journal 50 (2008)
 346-363; Hasler and Hothorn, Biometrical Journal 50 (2008) 793-800; Benjamini and Yekutieli, J. Am. Stat. Assoc. 100
@@ -30,40 +31,42 @@ if TYPE_CHECKING:
 
 MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned comparisons
 
-_DIRECTIONS = 16_384  # at random on the sphere: the critical values of Tukey's tables to 0.1 %, of Dunnett's to 0.4 %
+_DIRECTIONS = 16_384  # random directions; they give the values of Tukey's tables to 0.1 %, and of Dunnett's to 0.4 %
 _NODES = 128
-_MANY = 512  # estimates: independent directions of more would take seconds to find, and more memory than a reader has
+_MANY = 512  # estimates; a basis of the errors of more would take seconds, and too much memory
 _ALIASED = 1e-8
-_DF_DIGITS = 3  # of a large family, which needs few critical values then: larger by a thousandth, the safe side
+_DF_DIGITS = 3  # rounding down raises the critical values of a large family by a thousandth, and makes them few
 _SEED = 1953
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedEstimate:
+class EstimateTest:
     """The test of one estimate: its p, the p corrected for the family, and the critical value in standard errors.
 
-    All three are None for an estimate without a standard error. If the standard error is 0, `critical` is 0 if there
-    are enough blocks for a significant result, and infinite if not."""
+    All three are None for an estimate without a standard error. For a standard error of 0, `critical` is 0 if the
+    estimate is significant, and infinite if it is not."""
 
     p: float | None
     p_adjusted: float | None
     critical: float | None
 
 
-def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[JudgedEstimate, ...]:
+def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[EstimateTest, ...]:
     """Test each estimate against zero, corrected for the whole family, in the order of `estimates`.
 
-    `planned`: by the largest |t|; otherwise by the false discovery rate. Estimates without a standard error do not
-    count towards the family."""
+    Planned comparisons are corrected by the largest |t|, others by the false discovery rate. Estimates without a
+    standard error do not count towards the family."""
     tested = [estimate for estimate in estimates if estimate.error is not None]
     judged = iter(_judge_planned(tested, confidence) if planned else _judge_screening(tested, confidence))
-    untested = JudgedEstimate(None, None, None)
+    untested = EstimateTest(None, None, None)
     return tuple(untested if estimate.error is None else next(judged) for estimate in estimates)
 
 
-def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[JudgedEstimate]:
+def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[EstimateTest]:
     """Test each estimate by the distribution of the largest |t| of all of them."""
-    family = Family([estimate.loads for estimate in tested if estimate.error and estimate.loads is not None])
+    family = Family(
+        [estimate.error_direction for estimate in tested if estimate.error and estimate.error_direction is not None]
+    )
     judged = []
     for estimate in tested:
         p = _p(estimate)
@@ -72,11 +75,11 @@ def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[Ju
             continue
         df = estimate.df if len(tested) <= MOST_PLANNED else _in_few_digits(estimate.df)
         p_adjusted = max(p, family.p(_t(estimate), df))
-        judged.append(JudgedEstimate(p, p_adjusted, family.critical(confidence, df)))
+        judged.append(EstimateTest(p, p_adjusted, family.critical(confidence, df)))
     return judged
 
 
-def _judge_screening(tested: Sequence[CellEstimate], confidence: float) -> list[JudgedEstimate]:
+def _judge_screening(tested: Sequence[CellEstimate], confidence: float) -> list[EstimateTest]:
     """Test each estimate by the false discovery rate."""
     alpha, ps = alpha_of(confidence), [_p(estimate) for estimate in tested]
     adjusted = [p for p in benjamini_hochberg(ps) if p is not None]
@@ -86,17 +89,17 @@ def _judge_screening(tested: Sequence[CellEstimate], confidence: float) -> list[
         if estimate.error == 0:
             judged.append(_without_spread(p, p_adjusted, confidence))
         else:
-            judged.append(JudgedEstimate(p, p_adjusted, t_quantile(1 - significant * alpha, estimate.df)))
+            judged.append(EstimateTest(p, p_adjusted, t_quantile(1 - significant * alpha, estimate.df)))
     return judged
 
 
-def _without_spread(p: float, p_adjusted: float, confidence: float) -> JudgedEstimate:
+def _without_spread(p: float, p_adjusted: float, confidence: float) -> EstimateTest:
     """Return the test of an estimate whose standard error is 0."""
-    return JudgedEstimate(p, p_adjusted, 0.0 if p_adjusted < alpha_of(confidence) else math.inf)
+    return EstimateTest(p, p_adjusted, 0.0 if p_adjusted < alpha_of(confidence) else math.inf)
 
 
 def _t(estimate: CellEstimate) -> float:
-    """Return the distance from zero in standard errors, less what rounding may have added."""
+    """Return the distance from zero in standard errors, minus what rounding may have added."""
     assert estimate.error
     return max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
 
@@ -104,11 +107,11 @@ def _t(estimate: CellEstimate) -> float:
 def _p(estimate: CellEstimate) -> float:
     """Return the p of one estimate alone."""
     assert estimate.error is not None
-    return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least)
+    return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least_p)
 
 
 def _in_few_digits(df: float) -> float:
-    """Return degrees of freedom rounded down to few digits; a whole number stays whole despite errors of rounding."""
+    """Return degrees of freedom, rounded down to `_DF_DIGITS` digits; a whole number stays whole despite its error."""
     scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
     return math.floor(df * scale + _ALIASED) / scale
 
@@ -116,9 +119,10 @@ def _in_few_digits(df: float) -> float:
 class Family:
     """The distribution of the largest |t| of a family of estimates, from the correlations of their errors.
 
-    `errors` has the error of each estimate as a unit vector (`CellEstimate.loads`). The noise of r independent
-    directions is a random vector. The largest |t| is the Euclidean norm of this vector, which has an F distribution,
-    times the largest coordinate of its direction, which is averaged over random directions."""
+    `errors` has the error of each estimate as a unit vector (`CellEstimate.error_direction`). If the errors span r
+    dimensions, the noise is a random vector with r components. The largest |t| is the norm of this vector, whose square
+    has an F distribution, times the largest coordinate of its direction along any error. The latter is averaged over
+    random directions."""
 
     def __init__(self, errors: Sequence[Floats]) -> None:
         self._errors = errors
@@ -126,7 +130,7 @@ class Family:
 
     @cached_property
     def _largest(self) -> tuple[int, Floats]:
-        """The rank r of the correlations, and the largest coordinate of a random direction, at `_NODES` quantiles."""
+        """The rank r of the errors, and quantiles (`_NODES`) of the largest coordinate of a random direction."""
         import numpy as np
 
         if len(self._errors) == 1:  # the most frequent case
@@ -165,7 +169,7 @@ class Family:
 
 @lru_cache(maxsize=16)
 def _directions(rank: int) -> Floats:
-    """Return random unit vectors with `rank` components, as rows: the same ones in every process."""
+    """Return random unit vectors with `rank` components, as rows; they are the same in every process."""
     import numpy as np
 
     drawn = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
@@ -188,11 +192,11 @@ def _largest_of_many(loads: Floats) -> Floats:
 
 
 def _basis(loads: Floats) -> Floats:
-    """Return an orthonormal basis of the errors, as rows: the first estimate's direction, then what each next one adds.
+    """Return an orthonormal basis of the errors, as rows, by the method of Gram and Schmidt.
 
-    The same data give the same directions on every processor. Singular vectors would not: those of equal singular
-    values, as a balanced design has them, may be rotated arbitrarily, and the random directions would rotate with them.
-    Source: Gram-Schmidt, twice for accuracy (Giraud and Langou, IMA J. Numer. Anal. 25 (2005) 1-21)."""
+    The same data give the same basis on every processor. Singular vectors would not: a balanced design has equal
+    singular values, whose vectors may be rotated arbitrarily, and the random directions would rotate with them.
+    Source: Giraud and Langou, IMA J. Numer. Anal. 25 (2005) 1-21, for the second pass of each step."""
     import numpy as np
 
     basis = np.zeros((0, loads.shape[1]))

@@ -1,11 +1,11 @@
 """The power of a gate: how large a loss it detects, and how often it shows that there is none.
 
 The gate (`margins`) tests B - l A against zero with Student's t, where l is the limit, such as 1.05. If the true ratio
-of the means is r, t has a noncentral distribution. The power is averaged over two unknowns: the true spread, which the
-degrees of freedom leave uncertain (a scaled inverse chi-square distribution), and the ratio of the variances that A and
-B will show (an F distribution), on which Welch's degrees of freedom depend. Without the second, the stated power would
-be 80 % where it is 60 %, with three trials and nine cells. On average over campaigns, the true power is the stated one
-or a little more (84 % for 80 %, with three trials of each); tests/known/test_gate_power.py simulates that.
+of the means is r, t has a noncentral distribution. The power is averaged over two unknowns: the true spread (a scaled
+inverse chi-square distribution), and the ratio of the variances that A and B will show (an F distribution), on which
+Welch's degrees of freedom depend. Without the second average, a true power of 60 % would be stated as 80 %, with three
+trials and nine cells. On average over campaigns, the true power is the stated one or slightly more (84 % for 80 %, with
+three trials of each); tests/known/test_gate_power.py simulates this.
 
 Sources: Phillips, J. Pharmacokinetics and Biopharmaceutics 18 (1990) 137-144, for the power of such tests;
 Spiegelhalter and Freedman, Statistics in Medicine 5 (1986) 1-13, for the average over an uncertain spread."""
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 POWER = 0.8  # the power that a gate's sensitivity is stated for: Cohen's convention
-_SPREADS, _SHARES = 8, 4  # the numbers of quantiles over which the two averages are taken
+_SPREADS, _SHARES = 8, 4  # the numbers of quantiles in the averages over the true spread and over the variance ratio
 _LARGEST_LOSS = 1000.0  # where lower is better: the largest loss that is considered, as a multiple of A
 
 
@@ -32,9 +32,9 @@ _LARGEST_LOSS = 1000.0  # where lower is better: the largest loss that is consid
 class Precision:
     """The precision of the two means of a metric at a gate: that of A, then that of B.
 
-    `errors` are the standard errors of the means, as fractions of the means, with degrees of freedom `df`; `n` counts
-    the values of each. If the errors are predicted from another campaign, `known_df` are the degrees of freedom of its
-    spread; None if they are estimated from the values themselves."""
+    `errors` are the standard errors of the means, as fractions of the means, with degrees of freedom `df`; `n` are the
+    numbers of values. If the errors are predicted from a pilot, `known_df` are the degrees of freedom of the pilot's
+    spread; None if the errors are estimated from the values themselves."""
 
     errors: tuple[float, float]
     df: tuple[float, float]
@@ -43,13 +43,13 @@ class Precision:
     known_df: float | None = None
 
     def finds(self, loss: float, margin: float, alpha: float) -> float:
-        """Return the probability that a one-sided test at level `alpha` finds that B lost more than the margin.
+        """Return the probability that a one-sided test at level `alpha` finds a loss of more than the margin in B.
 
         `loss` is the true loss; it and `margin` are fractions of the mean of A."""
         return self._rejects(loss, margin, alpha, 1)
 
     def shows(self, loss: float, margin: float, alpha: float) -> float:
-        """Return the probability that a one-sided test at level `alpha` shows that B lost less than the margin."""
+        """Return the probability that a one-sided test at level `alpha` shows a loss of less than the margin in B."""
         return self._rejects(loss, margin, alpha, -1)
 
     def least_found(self, margin: float, alpha: float, power: float = POWER) -> float | None:

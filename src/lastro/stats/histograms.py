@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DIGITS = 3
 MOST = 3_600_000_000_000  # an hour in nanoseconds
-LEAST_BEYOND = 10  # samples beyond a quantile; with fewer, it depends on a few events
+LEAST_BEYOND = 10  # events beyond a quantile; with fewer, the quantile depends on chance
 _EXACT_BITS = 11  # 2048: numbers below it have a bucket each
 _HALF = 1 << (_EXACT_BITS - 1)
 
@@ -28,8 +28,8 @@ _HALF = 1 << (_EXACT_BITS - 1)
 class Histogram:
     """The number of values in each bucket, from the bucket of 0 to the last one that is not empty.
 
-    `lost` counts events that happened but have no value, such as packets without an answer. They count as larger than
-    every value."""
+    `lost` is the number of events without a value, such as packets without an answer. They count as larger than every
+    value."""
 
     counts: NDArray[np.int64]
     lost: int = 0
@@ -57,8 +57,8 @@ class Histogram:
         return int(self.counts.sum())
 
     @property
-    def n_in_all(self) -> int:
-        """The number of events: values and lost ones."""
+    def n_events(self) -> int:
+        """The number of events, with and without a value."""
         return self.n + self.lost
 
     @property
@@ -68,17 +68,17 @@ class Histogram:
 
     def is_estimable(self, q: float) -> bool:
         """Return whether at least LEAST_BEYOND events lie beyond the q-quantile."""
-        return round(self.n_in_all * (1 - q), 6) >= LEAST_BEYOND
+        return round(self.n_events * (1 - q), 6) >= LEAST_BEYOND
 
     def quantile(self, q: float) -> float:
-        """Return the least value that at least the fraction `q` of all events do not exceed.
+        """Return the least value that at least a fraction `q` of all events do not exceed; `q` = 1 gives the maximum.
 
-        It is the upper end of a bucket, so at most 0.1 % too large. `q` = 1 gives the maximum. The result is infinity
-        if the quantile is among the lost events.
+        It is the upper end of a bucket, and so at most 0.1 % too large. It is infinite if the quantile is among the
+        lost events.
         Raises: ValueError without events, or unless 0 < q <= 1."""
-        if not 0 < q <= 1 or not self.n_in_all:
-            raise ValueError(f"no quantile {q} of {self.n_in_all} events")
-        rank = max(1, math.ceil(q * self.n_in_all - 1e-6))
+        if not 0 < q <= 1 or not self.n_events:
+            raise ValueError(f"no quantile {q} of {self.n_events} events")
+        rank = max(1, math.ceil(q * self.n_events - 1e-6))
         if rank > self.n:
             return math.inf
         return float(upper_ends(np.searchsorted(np.cumsum(self.counts), rank)))

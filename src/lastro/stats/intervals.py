@@ -15,7 +15,7 @@ from lastro.stats.resolution import rounding_of_mean
 if TYPE_CHECKING:
     from lastro.stats._projections import Floats
 
-# How a value bounds the truth: the truth is at least the value (≥), or at most (≤); empty if it is no bound.
+# The truth is at least the value (≥), or at most the value (≤); empty if the value is not a bound.
 Bound = Literal["", "≥", "≤"]
 
 
@@ -32,6 +32,10 @@ class Interval:
     high: float
     confidence: float
 
+    @classmethod
+    def around(cls, value: float, half_width: float, confidence: float) -> Interval:
+        return cls(value - half_width, value + half_width, confidence)
+
     @property
     def half_width(self) -> float:
         return (self.high - self.low) / 2
@@ -44,7 +48,7 @@ class Interval:
         return abs(self.high - value - (value - self.low)) <= 1e-9 * max(self.half_width, abs(value))
 
     def above_zero(self) -> Interval:
-        """Return the part of the interval that is not negative, for a quantity that cannot be; the confidence stays."""
+        """Return the part of the interval that is not negative, for a quantity that cannot be negative."""
         return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
 
     def mapped(self, function: Callable[[float], float]) -> Interval:
@@ -58,11 +62,10 @@ class Estimate:
     """An estimated value and its interval: of a mean, a weighted sum of means, a ratio of means, or a new value.
 
     `n` counts blocks when `pairing` is "paired", else values, or the hosts or draws that the estimate comes from.
-    `absent_because` explains why the value or the interval is None. With a `bound`, the truth is known only to be at
-    least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the value is zero (for a
+    `absent_because` is the reason if the value or the interval is None. With a `bound`, the truth is only known to be
+    at least, or at most, the value (`stats.censored`). `p` is that of the hypothesis that the value is zero (for a
     ratio: that it is 1, or that its numerator is zero), with `df` degrees of freedom. For a ratio to a baseline,
-    `sides` counts the values of the treatment and of the baseline.
-    """
+    `sides` has the numbers of values of the treatment and of the baseline."""
 
     value: float | None
     interval: Interval | None
@@ -87,12 +90,12 @@ class Estimate:
 
     @property
     def spread(self) -> tuple[float, float, float]:
-        """The value, and the low and the high end of its interval. Raises: AssertionError if either does not exist."""
+        """The value, and the low and the high end of its interval, both of which must exist."""
         assert self.value is not None and self.interval is not None
         return self.value, self.interval.low, self.interval.high
 
     def above_zero(self) -> Estimate:
-        """Return the estimate of a quantity that cannot be negative: its interval ends at zero."""
+        """Return the estimate with the part of its interval that is not negative."""
         return self if self.interval is None else replace(self, interval=self.interval.above_zero())
 
     def mapped(self, function: Callable[[float], float]) -> Estimate:
@@ -109,8 +112,8 @@ class Estimate:
 class Summary:
     """A summary of `n` values: mean, sample standard deviation, and interval of the mean; the last two None for n = 1.
 
-    `bounded` counts the values that are only lower bounds. If there are any, the mean is a lower bound, too, and has no
-    deviation and no interval (`stats.censored`)."""
+    `bounded` counts the values that are only lower bounds. If there are any, the mean is only a lower bound, too, and
+    `sd` and `interval` are None (`stats.censored`)."""
 
     n: int
     mean: float
@@ -129,8 +132,8 @@ def t_quantile(confidence: float, df: float) -> float:
     return float(stdtrit(df, (1 + confidence) / 2))
 
 
-def median_of(draws: Floats, alpha: float) -> Estimate | None:
-    """Return the median of the draws of a posterior, with the central interval of 1 - `alpha`; None if any is NaN."""
+def posterior_median(draws: Floats, alpha: float) -> Estimate | None:
+    """Return the median of draws from a posterior, with the central interval of 1 - `alpha`; None if any is NaN."""
     import numpy
 
     if numpy.isnan(draws).any():
@@ -140,28 +143,28 @@ def median_of(draws: Floats, alpha: float) -> Estimate | None:
 
 
 def satterthwaite(parts: Sequence[float], df: Sequence[float]) -> float:
-    """Return the degrees of freedom of a sum of independent variances, parts[i] with df[i] degrees of freedom.
+    """Return the degrees of freedom of a sum of independent variances `parts`, with degrees of freedom `df`.
 
-    If all parts are zero, it is the sum of `df`. Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110."""
+    If all parts are zero, return the sum of `df`. Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110."""
     if not any(parts):
         return float(sum(df))
     whole = sum(parts)
-    # Squares of fractions, not of the parts, which would underflow for variances under 1e-154.
+    # Square fractions instead of the parts, since squares of variances below 1e-154 would underflow.
     return 1 / sum((part / whole) ** 2 / part_df for part, part_df in zip(parts, df, strict=True))
 
 
 def unit_of(*samples: Sequence[float]) -> float:
-    """Return a power of two near the largest absolute value; 1 if all are 0 or there are none.
+    """Return a power of two near the largest absolute value; 1 if all values are 0 or there are none.
 
-    Values divided by it can be squared without overflow or underflow, and lose no digits."""
+    Values divided by this unit can be squared without overflow or underflow, and lose no digits."""
     largest = max((abs(value) for sample in samples for value in sample), default=0.0)
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
 
 
 def sample_mean(values: Sequence[float]) -> float:
-    """Return the mean, summed exactly. The mean of equal values is exactly their value, so that they have no spread.
+    """Return the mean, summed exactly, so that the mean of equal values is exactly their value.
 
-    NaN for infinities of both signs, which a broken tool may report. Raises: ValueError when there are no values."""
+    NaN for infinities of both signs, which a broken tool may report. Raises: ValueError without values."""
     if not values:
         raise ValueError("there are no values, so no mean")
     if math.inf in values and -math.inf in values:
@@ -170,7 +173,7 @@ def sample_mean(values: Sequence[float]) -> float:
 
 
 def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the sample covariance, with n - 1 as the divisor; of a sequence with itself, the sample variance.
+    """Return the sample covariance, with n - 1 as the divisor; for the same sequence twice, the sample variance.
 
     Values are centred first, so that large means cost no digits. Raises: ValueError for n < 2 or unequal lengths."""
     if len(first) < 2:
@@ -183,10 +186,10 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, non_negative: bool = False) -> Summary:
-    """Return n, mean, standard deviation and interval of `values`, which a tool reads in steps of `step` (0: exact).
+    """Return n, mean, standard deviation and interval of `values`, whose resolution is `step` (0: exact).
 
-    The interval is wider by how far rounding may have moved the mean. If values are `non_negative` by nature, it does
-    not extend below zero.
+    The interval is widened on both sides by the distance that rounding may have moved the mean. If values are
+    `non_negative` by nature, it does not extend below zero.
 
     Raises: ValueError when there are no values."""
     n, mean = len(values), sample_mean(values)
@@ -197,5 +200,5 @@ def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, n
     variance = sample_covariance(scaled, scaled)
     sd = unit * math.sqrt(variance)
     half = t_quantile(confidence, n - 1) * unit * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
-    interval = Interval(mean - half, mean + half, confidence)
+    interval = Interval.around(mean, half, confidence)
     return Summary(n, mean, sd, interval.above_zero() if non_negative else interval)

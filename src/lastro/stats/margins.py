@@ -17,7 +17,7 @@ from lastro.stats.adjust import holm
 from lastro.stats.gate_power import Precision
 from lastro.stats.intervals import satterthwaite
 from lastro.stats.notes import Note
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 from lastro.stats.student import Side, least_unpaired_p, t_p, without_rounding
 
 TOO_FEW_TO_TEST = "n = {n}: a test needs 2 trials or more"
@@ -37,7 +37,7 @@ class RatioTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class GateCandidate:
     """Two independent means of one metric, `mean` and `baseline`, and whether higher or lower values are better."""
 
     mean: SampledMean
@@ -57,10 +57,10 @@ class Candidate:
 class GateTest:
     """A candidate at the gate: its test against the margin, its p corrected for all candidates, and the decision.
 
-    `alpha` is the level of the first step of Holm's correction: the level of the gate, divided by the number of
+    `alpha` is the level of the first step of Holm's correction, that is, the level of the gate divided by the number of
     candidates."""
 
-    candidate: Candidate
+    candidate: GateCandidate
     test: RatioTest
     p_adjusted: float
     regressed: bool
@@ -71,8 +71,8 @@ class GateTest:
     def least_found(self) -> float:
         """The least true loss that would have been found with a power of 80 % (`gate_power.POWER`).
 
-        It is a fraction of the baseline; infinite if a loss of any size could have been missed. Computing it takes 20
-        ms."""
+        It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms to
+        compute."""
         precision = self.candidate.precision
         loss = precision.least_found(self.margin, self.alpha) if precision else None
         return math.inf if loss is None else loss
@@ -81,9 +81,9 @@ class GateTest:
 def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Side) -> RatioTest:
     """Test whether the ratio of two independent means is above, below, or on either side of `limit`.
 
-    The test is of mean - limit * baseline against zero, so that the baseline may be zero. With limit 1 and "either" it
-    is Welch's test of no difference. A difference that rounding may have caused does not count. For constant samples, p
-    is 1 or the least that this number of values can give (`student`).
+    The test is of mean - limit * baseline against zero, so the baseline may be zero. With limit 1 and "either", it is
+    Welch's test of no difference. A difference that rounding may have caused does not count. For constant samples, p is
+    1 or the least p that this number of values can give (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
     n = (mean.n, baseline.n)
@@ -99,14 +99,14 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
     return RatioTest(limit, side, t, df, t_p(distance, error, df, least_unpaired_p(n), side))
 
 
-def worse_than(candidate: Candidate, margin: float) -> RatioTest:
+def worse_than(candidate: GateCandidate, margin: float) -> RatioTest:
     """Test whether the mean is worse than `baseline` by more than the margin (0.05: five per cent).
 
-    Where lower is better, worse is above (1 + margin) times the baseline; where higher is better, below (1 - margin)
-    times. The margin is a fraction of the baseline's absolute value: for a negative baseline its sign changes, and for
-    a baseline of zero any loss is more than the margin.
+    If lower is better, worse is above (1 + margin) times the baseline; if higher is better, it is below (1 - margin)
+    times the baseline. The margin is a fraction of the baseline's absolute value: its sign changes for a negative
+    baseline, and any loss is more than the margin if the baseline is zero.
 
-    Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
+    Raises: ValueError unless 0 <= margin < 1, or as `ratio_test` does."""
     if not 0 <= margin < 1:
         raise ValueError(f"the margin {margin} does not lie between 0 and 1")
     signed = -margin if candidate.baseline.value < 0 else margin
@@ -115,19 +115,19 @@ def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     return ratio_test(candidate.mean, candidate.baseline, 1 - signed, "below")
 
 
-def gate(candidates: Sequence[Candidate], margins: float | Sequence[float], alpha: float) -> tuple[GateTest, ...]:
+def gate(candidates: Sequence[GateCandidate], margins: float | Sequence[float], alpha: float) -> tuple[GateTest, ...]:
     """Judge which candidates are worse by more than their margin, corrected for their number (Holm).
 
     `margins` is the margin of all candidates, or one for each. If no candidate is truly worse by more than its margin,
-    the probability that any is judged to be is at most `alpha`, however the candidates depend on each other. It is that
-    large only if the true loss equals the margin; for two runs of the same thing it is far lower.
+    the probability of any regression in the result is at most `alpha`, however the candidates depend on each other. It
+    is near `alpha` only if a true loss equals the margin; for two runs of the same software it is far lower.
 
-    Raises: what `worse_than` raises."""
-    each = [margins] * len(candidates) if isinstance(margins, float) else margins
-    tests = [worse_than(candidate, margin) for candidate, margin in zip(candidates, each, strict=True)]
+    Raises: ValueError, as `worse_than` does."""
+    margins = [margins] * len(candidates) if isinstance(margins, float) else margins
+    tests = [worse_than(candidate, margin) for candidate, margin in zip(candidates, margins, strict=True)]
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
     first_level = alpha / max(1, len(candidates))
     return tuple(
         GateTest(candidate, test, p, p <= alpha, margin, first_level)
-        for candidate, test, p, margin in zip(candidates, tests, adjusted, each, strict=True)
+        for candidate, test, p, margin in zip(candidates, tests, adjusted, margins, strict=True)
     )

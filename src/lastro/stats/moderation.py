@@ -1,7 +1,7 @@
-"""Moderated variances: the variance of each treatment, estimated with the help of those of all others.
+"""Moderated variances: the variance of each treatment is estimated from the values of all treatments.
 
-The largest of many sample variances is large mostly by chance: of 171 with 4 degrees of freedom, all truly equal, it is
-about 3.6 times the truth.
+The largest of many sample variances is large mostly by chance: among 171 equal variances with 4 degrees of freedom, the
+largest estimate is about 3.6 times the true variance.
 
 Source: Smyth, Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, section 6.2."""
@@ -10,38 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, variance
 
-# The common variance counts as at most this many degrees of freedom of a cell's own. More would give more power where
-# all cells are equally noisy, and more false marks where one is noisier (benches/statistics_promises.py).
+# The pooled variance counts as at most this many degrees of freedom of a cell. More would give more power if all cells
+# are equally noisy, but more false marks if one is noisier (benches/statistics_promises.py).
 MOST_PRIOR_DF = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class ModeratedVariances:
-    """The variances, and the degrees of freedom of each."""
+def moderated_variances(
+    variances: Sequence[float], df: Sequence[float], most: float = MOST_PRIOR_DF
+) -> tuple[list[float], list[float]]:
+    """Return the variances, each shrunk towards the pooled variance, and their new degrees of freedom.
 
-    variances: tuple[float, ...]
-    df: tuple[float, ...]
-
-
-def drawn_to_pooled(variances: Sequence[float], df: Sequence[float], most: float = MOST_PRIOR_DF) -> ModeratedVariances:
-    """Return each variance, shrunk towards the pooled variance, whose weight is at most `most` degrees of freedom.
-
-    The weight is smaller if the variances differ by far more than chance explains. With equal degrees of freedom,
-    shrinking preserves the mean of the variances, so the error of a mean over many cells is the pooled error. A single
-    variance is returned unchanged. Zeros, which rounded values give, affect the pooled variance, and not the weight.
+    The pooled variance has a weight of at most `most` degrees of freedom, and less if the variances differ by far more
+    than chance explains. With equal degrees of freedom, shrinking preserves the mean of the variances, so the error of
+    a mean over many cells is the pooled error. A single variance is returned unchanged. Zeros, which rounded values
+    give, affect the pooled variance, but not its weight.
 
     Raises: ValueError without a variance, for a negative one, for degrees of freedom that are not above zero, or for
     unequal lengths."""
     if not len(df) == len(variances) > 0 or min(variances) < 0 or min(df) <= 0:
         raise ValueError("one variance of zero or more, with degrees of freedom above zero, for each treatment")
     prior = _prior_df(variances, df, most)
-    pooled = math.fsum(v * d for v, d in zip(variances, df, strict=True)) / math.fsum(df)
-    found = tuple((prior * pooled + d * value) / (prior + d) for value, d in zip(variances, df, strict=True))
-    return ModeratedVariances(found, tuple(prior + d for d in df))
+    pooled = math.fsum(value * d for value, d in zip(variances, df, strict=True)) / math.fsum(df)
+    shrunk = [(prior * pooled + d * value) / (prior + d) for value, d in zip(variances, df, strict=True)]
+    return shrunk, [prior + d for d in df]
 
 
 def _prior_df(variances: Sequence[float], df: Sequence[float], most: float) -> float:

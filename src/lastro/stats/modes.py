@@ -1,27 +1,27 @@
-"""Find a second mode: trials of a metric that lie apart from all others, as if the host had been in another state.
+"""Find a second mode: trials of a metric that lie apart from all other trials, as if the host were in another state.
 
 One cell has too few trials to show two clusters, so all cells are fitted together:
 
     value = treatment + block + distance * (1 in the second mode, else 0) + noise
 
-on logarithms where all values are above zero. Least squares for a given assignment, and each trial to the nearer mode,
-alternate until nothing changes (Späth, Computing 22 (1979) 367-373). They start from the residuals of a median polish
-(Tukey, Exploratory Data Analysis, 1977), cut at several quantiles on either side; the fit with the least sum of squares
-is kept. Where most trials of a treatment or a block are in the second mode, the treatment or block itself is low or
-high: its trials are exchanged between the modes.
+on logarithms if all values are above zero. Two steps alternate until nothing changes: a least-squares fit for the
+current assignment of trials to modes, and an assignment of each trial to the nearer mode (Späth, Computing 22 (1979)
+367-373). The first assignments cut the residuals of a median polish (Tukey, Exploratory Data Analysis, 1977) at several
+quantiles on either side; the fit with the least sum of squares is kept. If most trials of a treatment or a block are in
+the second mode, the treatment or block itself is low or high, so its trials are exchanged between the modes.
 
-Any noise can be cut in two, and its halves then lie apart: normal noise by 2.7 standard deviations. So the trials apart
-are a mode only if
+Any noise can be cut in two halves that lie apart: normal noise by 2.7 standard deviations. So the trials apart are a
+mode only if
 
-- the distance is more than `least_distance` standard deviations, both those of all trials and those of the treatments
-  that have trials apart (Ashman, Bird and Zepf, Astron. J. 108 (1994) 2348-2361, for this measure);
-- they are not a tail: they spread not much more than the noise, and few trials are halfway between the modes;
-- there are three or more, and they are 1 % away.
+- the distance is more than `least_distance` standard deviations, both of all trials and of the treatments that have
+  trials apart (Ashman, Bird and Zepf, Astron. J. 108 (1994) 2348-2361, for this measure);
+- they are not a tail: they spread little more than the noise, and few trials are halfway between the modes;
+- there are at least three of them, and they are at least 1 % away.
 
-In at most 5 % of simulated campaigns with one mode, a second one is found (`benches/second_mode.py`,
-`tests/known/test_modes.py`). Hartigan's dip test is not used: with 90 trials, of which 15 % are 6.7 standard deviations
-away, it finds a second mode in 8 % of cases even where treatments and blocks are known, since it compares with the
-uniform distribution. Loads numpy."""
+A second mode is found in at most 5 % of simulated campaigns with one mode (`benches/second_mode.py`,
+`tests/known/test_modes.py`). Hartigan's dip test is not used because it lacks power, as it compares with the uniform
+distribution: with 90 trials, of which 15 % are 6.7 standard deviations away, it finds the second mode in only 8 % of
+cases, even with known effects of treatments and blocks. Loads numpy."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Cells = Mapping[K, Mapping[int, float]]
 Marks = NDArray[np.bool_]
 
 LEAST_TRIALS = 3  # in the second mode
-_LEAST_SHARE = 0.01  # of the value: a second mode that is nearer does not matter
+_LEAST_SHARE = 0.01  # the least distance of a second mode that matters, as a fraction of the value
 _MOST_WIDTH = 2.0  # of the second mode, in standard deviations of the noise
-_CUTS = (0.07, 0.15, 0.3, 0.5)  # fractions of the trials on either side, from which a fit starts
-_FEWEST_TREATMENTS = 3  # in a block, so that it shows which of its trials are apart
+_CUTS = (0.07, 0.15, 0.3, 0.5)  # fractions of the trials, on either side, at which the first assignments cut
+_FEWEST_TREATMENTS = 3  # in a block, so that its effect is distinguishable from trials apart
 _LEAST_DF = 5
-_NEAR = 0.2  # of the distance between the modes: how far from a place a trial counts as there
+_NEAR = 0.2  # the distance up to which a trial is near a mode or the middle, as a fraction of that between the modes
 _MOST_ROUNDS, _MOST_SWEEPS, _MOST_STARTS = 30, 10, 40
 _ALIASED = 1e-9
 _SEED = 1985
@@ -74,8 +74,8 @@ class SecondMode(Generic[K]):
 def least_distance(df: float) -> float:
     """Return how many standard deviations two modes must be apart; `df` are the degrees of freedom of the noise.
 
-    From simulated campaigns: about the 95 % quantile of the distance between the two halves of noise with one mode, for
-    the worst of ten kinds of noise."""
+    It is about the 95 % quantile of the distance between the two halves of noise with one mode, in simulated campaigns
+    with the worst of ten kinds of noise."""
     return 4.3 + 23 / df
 
 
@@ -207,10 +207,11 @@ class _ValueGrid:
         return residuals
 
     def _exchange_to_fewest(self, apart: Marks) -> Marks:
-        """Exchange the modes of the trials of whole treatments and blocks, so that the fewest trials are apart.
+        """Exchange the modes of all trials of some treatments and blocks, so that the fewest trials are apart.
 
-        The fit stays the same: the mean of an exchanged treatment or block changes by the distance instead. The search
-        also starts from blocks that are exchanged so that one treatment has no trial apart."""
+        The fit stays the same, since the mean of an exchanged treatment or block changes by the distance. The search
+        has several starts: the given assignment, and for each treatment the one with the blocks exchanged in which this
+        treatment is apart."""
         rows = range(min(len(apart), _MOST_STARTS)) if self.blocked else ()
         starts = (apart, *(self.measured & (apart ^ apart[row]) for row in rows))
         return min(map(self._exchange_majorities, starts), key=np.sum)

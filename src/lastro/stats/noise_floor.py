@@ -1,21 +1,22 @@
-"""The noise floor of a host and a design, from values of one thing measured against itself (an A/A comparison).
+"""The noise floor of a host and a design, from trials of a treatment that is compared with itself (an A/A comparison).
 
-A pair is two trials of the same treatment, as far apart in time as a treatment and its baseline are on average in a
-block of the study that is to be judged (`pairs_of`). A seeded coin decides which of the two is A and which is B, as the
-random order inside a block does in a study: so drift favours neither.
+A pair is two trials of the same treatment. Their distance in time is that of a treatment and its baseline, on average,
+in a block of the study that is to be judged (`pairs_of`). A seeded coin decides which of the two is A and which is B,
+as the random order inside a block does in a study, so drift favours neither.
 
-*Floor*: the critical level (Currie, Analytical Chemistry 40 (1968) 586-593) of a relative difference of two means of n
-blocks, with A/A pairs for blanks. The mean difference of two equal treatments exceeds it in the stated fraction of
-campaigns, 5 % at a confidence of 95 %, if the noise is normal; tests/known/test_noise_floor.py simulates other shapes.
-With d the differences B - A of m pairs, whose mean the coin makes zero, and M the mean of all values, it is
+The floor is the critical level (Currie, Analytical Chemistry 40 (1968) 586-593) of a relative difference of two means
+of n blocks, with A/A pairs as blanks. If the noise is normal, the mean difference of two equal treatments exceeds it in
+the stated fraction of campaigns: 5 % at a confidence of 95 %. tests/known/test_noise_floor.py simulates other shapes.
+If d are the differences B - A of m pairs, whose expectation the coin makes zero, and M is the mean of all values, the
+floor is
 
     t(m) sqrt(sum of d^2 / (m n)) / |M|
 
-A floor shows how large differences without a cause are. It decides nothing: a campaign has its own noise, inside its
-own blocks, in every p and interval.
+A floor shows the size of differences that have no cause. It decides nothing: every p and interval of a campaign comes
+from the noise inside the campaign's own blocks.
 
-A floor holds for one treatment against one, in n blocks. `scaled` gives it for means over several treatments,
-`rescaled` for another number of blocks."""
+A floor applies to a comparison of two treatments, in n blocks. `floor_of_contrast` gives the floor of means over
+several treatments, and `floor_for_blocks` the floor for another number of blocks."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class NoiseFloor:
     absent_because: Note | None = None
 
 
-def distance(trials: int, aa_trials: int) -> int:
-    """Return how many blocks the two trials of a pair must be apart in an A/A campaign.
+def blocks_apart(trials: int, aa_trials: int) -> int:
+    """Return the distance between the two trials of a pair in an A/A campaign, in blocks.
 
     A block of the study that is to be judged has `trials` trials in random order; two of them are (trials + 1) / 3
     positions apart on average. A block of the A/A campaign has `aa_trials` trials."""
@@ -59,10 +60,10 @@ def distance(trials: int, aa_trials: int) -> int:
 
 
 def pairs_of(by_block: Mapping[int, float], blocks: int, apart: int) -> list[Pair]:
-    """Pair the values of blocks 1 to `blocks`, `apart` blocks from each other, in order.
+    """Pair the values of blocks 1 to `blocks`, in order; the two blocks of a pair are `apart` blocks from each other.
 
-    At `apart` = 2, blocks 1 and 3 are a pair, then 2 and 4, then 5 and 7. At the end of the campaign, pairs are as far
-    apart as the remaining blocks allow. Pairs with a missing value are left out."""
+    With `apart` = 2, blocks 1 and 3 are a pair, then 2 and 4, then 5 and 7. At the end of the campaign, pairs are as
+    far apart as the remaining blocks allow. Pairs with a missing value are left out."""
     pairs, start = [], 1
     while step := min(apart, (blocks - start + 1) // 2):
         for first in range(start, start + step):
@@ -95,32 +96,33 @@ def noise_floor(pairs: Sequence[Pair], blocks: int, confidence: float, seed: str
 
 
 def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> float | None:
-    """Return the floor by the formula of this module's docstring; None if the mean is not distinguishable from zero."""
+    """Return the floor by the formula in this module's docstring; None if the mean is not distinguishable from zero."""
     mean = sample_mean([value for pair in pairs for value in pair])
     spread = math.sqrt(math.fsum((b - a) ** 2 for a, b in pairs) / len(pairs))
     level = t_quantile(confidence, len(pairs)) * spread / math.sqrt(blocks)
-    # Half of the variance of a difference is that of one value.
+    # The variance of one value is half of the variance of a difference.
     return level / abs(mean) if abs(mean) > level / math.sqrt(2) else None
 
 
-def scaled(floor: float, weights: Iterable[float]) -> float:
-    """Return the floor of a weighted sum of treatments' means from `floor`, that of one treatment against another.
+def floor_of_contrast(floor: float, weights: Iterable[float]) -> float:
+    """Return the floor of a weighted sum of treatments' means; `floor` is that of a comparison of two treatments.
 
-    Both are fractions of the mean. The noise of treatments is independent, so its variance is proportional to the sum
-    of the squared weights: the floor of a mean of k treatments against a mean of k others is 1 / sqrt(k) of `floor`."""
+    Both are fractions of the mean. The noise of treatments is independent, so the variance of the sum is proportional
+    to the sum of the squared weights: the floor of a mean of k treatments against a mean of k others is `floor` divided
+    by the root of k."""
     return floor * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
 
 
 def is_below_floor(floor: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
-    """Return whether a deviation (of a ratio from 1, of a fraction from 0) lies below the noise floor of its contrast.
+    """Return whether a deviation (of a ratio from 1, of a fraction from 0) is smaller than the floor of its contrast.
 
-    `floor` is that of one treatment against another, and is `scaled` by the weights of the contrast, which sum to zero.
-    None without a floor or a deviation."""
+    `floor` is that of a comparison of two treatments. `weights` are those of the contrast, which sum to zero. None
+    without a floor or a deviation."""
     if floor is None or deviation is None:
         return None
-    return abs(deviation) < scaled(floor, weights)
+    return abs(deviation) < floor_of_contrast(floor, weights)
 
 
-def rescaled(floor: float, made_for: int, blocks: int) -> float:
-    """Return the floor for `blocks` blocks from a floor for `made_for` blocks."""
+def floor_for_blocks(floor: float, made_for: int, blocks: int) -> float:
+    """Return the floor for `blocks` blocks; `floor` is that for `made_for` blocks."""
     return floor * math.sqrt(made_for / blocks)

@@ -9,11 +9,11 @@ FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
 
 
 def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
-    """Return a message unchanged; the call tells the tool that fills the translation catalogues to include it."""
+    """Return a message unchanged; the call marks it for the tool that collects messages to translate."""
     return message
 
 
-# Why a ratio is unbounded: first for a ratio of two sums of means, then for a ratio to the mean of a baseline.
+# The reasons why a ratio is unbounded: two for ratios of two sums of means, and two for ratios to a baseline's mean.
 ZERO_DENOMINATOR = N_("the difference to compare with is zero")
 UNBOUNDED = N_("unbounded: the difference to compare with is not distinguishable from zero")
 ZERO_BASELINE = N_("the mean of the baseline is zero")

@@ -1,15 +1,15 @@
-"""Effects that several hosts measured, pooled: their mean, how much they differ, and what to expect on a new host.
+"""Pool the effects that several hosts measured: their mean, how much they differ, and what to expect on a new host.
 
 Each host has an effect with a standard error. The true effects of the hosts differ, with a variance tau squared (random
 effects), which is estimated by restricted maximum likelihood, or by the method of Paule and Mandel.
 
-The mean has Hartung and Knapp's and Sidik and Jonkman's interval, by Student's t with one degree of freedom fewer than
-hosts. Its variance is never below that of effects which differ as tau squared says (Röver and others): otherwise hosts
-that happen to agree would make it too narrow.
+The interval of the mean is that of Hartung and Knapp and of Sidik and Jonkman, by Student's t with one degree of
+freedom fewer than hosts. Its variance is at least the usual variance for the estimated tau squared (Röver and others):
+otherwise the interval would be too narrow if hosts happen to agree.
 
-Tau squared has the interval of the Q profile: the values at which Cochran's generalised Q is not extreme. For it, a
-standard error that is estimated from few trials is enlarged, so that its normal interval is as wide as the interval by
-Student's t. Otherwise hosts that do not differ would seem to differ.
+The interval of tau squared is that of the Q profile: the values at which Cochran's generalised Q is not extreme. For
+it, a standard error that is estimated from few trials is enlarged, so that its normal interval is as wide as the
+interval by Student's t. Otherwise equal hosts would seem to differ.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
@@ -30,17 +30,17 @@ from lastro.stats._projections import Floats
 from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.student import Side, t_p
 
-FEWEST = 3  # two hosts differ by one number, which cannot show how hosts differ
+FEWEST = 3  # hosts; the single difference between two hosts cannot show how much hosts differ
 Estimator = Literal["reml", "paule-mandel"]
 _TAUS, _MEANS = 64, 64  # quantiles of tau squared, and of the mean with each of them
-_SMOOTH = 5  # where tau is zero, the steps between quantiles of the mean are smoothed by this fraction of its error
+_SMOOTH = 5  # the standard error of the mean, divided by this, smooths the steps between its quantiles
 _HALVINGS = 80
 _STEPS = 240  # of the search for the largest likelihood, which may have more than one peak
-_LEAST = 1e-9  # its first step, as a fraction of the largest tau squared that can be
+_LEAST = 1e-9  # the first of these steps, as a fraction of the largest possible tau squared
 
 
 class MeasuredEffect(NamedTuple):
-    """The effect on one host, the standard error above zero of this estimate, and its degrees of freedom."""
+    """The estimated effect on one host, its standard error (above zero), and the degrees of freedom of the error."""
 
     value: float
     error: float
@@ -80,8 +80,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     n = len(effects)
     value, error = sample.mean(tau2)
-    half = t_quantile(confidence, n - 1) * error
-    interval = Interval(value - half, value + half, confidence)
+    interval = Interval.around(value, t_quantile(confidence, n - 1) * error, confidence)
     return PooledMean(
         estimate=Estimate(value, interval, n, p=t_p(value, error, n - 1, 0.0), df=n - 1),
         error=error,
@@ -143,7 +142,7 @@ class _Sample:
         return np.asarray((w * residuals**2).sum(axis=1))
 
     def tau2_at(self, q: Floats) -> Floats:
-        """Return for each value of Q the tau squared at which Q has it; 0 where Q is never that large."""
+        """Return for each value of Q the tau squared at which Q has this value; 0 if Q is never that large."""
         high = np.full(len(q), self.most or 1.0)
         while np.any(beyond := self._q(high) > q):
             high[beyond] *= 4
@@ -164,7 +163,7 @@ class _Sample:
         return Interval(float(low), float(high), confidence)
 
     def quantiles(self, shares: Floats) -> Floats:
-        """Return quantiles of the confidence distribution of tau squared, of which the Q profile is the middle part."""
+        """Return quantiles of the confidence distribution of tau squared; the Q profile is its central part."""
         from scipy.special import chdtri
 
         return self.tau2_at(np.asarray(chdtri(len(self.y) - 1, shares)))
@@ -172,8 +171,8 @@ class _Sample:
     def prediction(self, confidence: float) -> Interval:
         """Return the interval of the true effect on a new host, which allows for the uncertainty of tau squared.
 
-        It is a mixture over the confidence distribution of tau squared. With each value of it, the mean has its
-        distribution by Student's t, and the new host lies around the mean."""
+        The distribution is a mixture over the confidence distribution of tau squared. For each tau squared, the mean
+        has a Student's t distribution, and the new host a normal distribution around the mean."""
         from scipy.optimize import brentq
         from scipy.special import ndtr, stdtrit
 

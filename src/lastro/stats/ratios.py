@@ -20,15 +20,15 @@ from lastro.stats.intervals import (
     unit_of,
 )
 from lastro.stats.notes import FEWER_THAN_TWO, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
-from lastro.stats.pairing import Pairing, match_blocks
-from lastro.stats.sampled import SampledMean
+from lastro.stats.pairing import Pairing, blocks_to_pair
+from lastro.stats.sampled_mean import SampledMean
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """The means a and b of a ratio a / b, their variances and covariance, and the degrees of freedom `df` of these.
+class _Moments:
+    """The means a and b of a ratio a / b, and their variances and covariance, with `df` degrees of freedom.
 
-    `biases` are how far rounding may have moved a and b."""
+    `biases` are the distances by which rounding may have moved a and b."""
 
     a: float
     b: float
@@ -42,7 +42,7 @@ class Moments:
 def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
     """Return the ratio of the means of two independent samples whose variances may differ.
 
-    Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004)."""
+    The degrees of freedom are Satterthwaite's for a - r b at the estimated ratio r (Tamhane and Logan 2004)."""
     unit = unit_of(values, baseline)
     a, b = (SampledMean.of([value / unit for value in side]) for side in (values, baseline))
     return ratio_of_means(a, b, confidence)
@@ -60,7 +60,7 @@ def pooled_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
         return _ratio(a / b, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     variance = sum(math.fsum((value - mean) ** 2 for value in side) for side, mean in zip(sides, (a, b), strict=True))
     variance /= df
-    return _fieller(Moments(a, b, variance / n[0], variance / n[1], 0.0, df), confidence, "unpaired", n)
+    return _fieller(_Moments(a, b, variance / n[0], variance / n[1], 0.0, df), confidence, "unpaired", n)
 
 
 def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimate:
@@ -72,14 +72,14 @@ def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimat
         return _ratio(a.value / b.value, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
     df = satterthwaite(parts, (a.df, b.df))
-    moments = Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
+    moments = _Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
     return _fieller(moments, confidence, "unpaired", n)
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
     """Return the ratio of the means of paired samples: values[i] and baseline[i] come from one block.
 
-    It has n - 1 degrees of freedom. Raises: ValueError when the samples are empty or differ in length."""
+    The ratio has n - 1 degrees of freedom. Raises: ValueError if the samples are empty or differ in length."""
     n, unit = (len(values), len(baseline)), unit_of(values, baseline)
     values, baseline = ([value / unit for value in side] for side in (values, baseline))
     a, b = sample_mean(values), sample_mean(baseline)
@@ -90,26 +90,26 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
     var_a, var_b, cov = (
         sample_covariance(x, y) / n[0] for x, y in ((values, values), (baseline, baseline), (values, baseline))
     )
-    return _fieller(Moments(a, b, var_a, var_b, cov, n[0] - 1), confidence, "paired", n)
+    return _fieller(_Moments(a, b, var_a, var_b, cov, n[0] - 1), confidence, "paired", n)
 
 
 def ratio_to_baseline(
     by_block: Mapping[int, float], baseline_by_block: Mapping[int, float], confidence: float
 ) -> Estimate | None:
-    """Return the ratio of a treatment to its baseline, both {block: value}; None when either has no value.
+    """Return the ratio of a treatment to its baseline, both {block: value}; None if either has no value.
 
-    `pairing.match_blocks` decides whether they are paired within blocks."""
-    matched = match_blocks(by_block, baseline_by_block)
-    if matched is None:
+    Values are paired within the blocks of `blocks_to_pair`. If there are none, all values are used, unpaired."""
+    if not by_block or not baseline_by_block:
         return None
-    ratio = paired_ratio if matched.pairing == "paired" else unpaired_ratio
-    return ratio(matched.values, matched.baseline, confidence)
+    if blocks := blocks_to_pair([by_block, baseline_by_block]):
+        return paired_ratio([by_block[b] for b in blocks], [baseline_by_block[b] for b in blocks], confidence)
+    return unpaired_ratio([*by_block.values()], [*baseline_by_block.values()], confidence)
 
 
-def ratio_of(contrast: Estimate, n: tuple[int, int]) -> Estimate:
-    """Return a ratio from a model (`contrasts`), with the `sides` and the notes that a ratio to a baseline has.
+def as_baseline_ratio(contrast: Estimate, n: tuple[int, int]) -> Estimate:
+    """Return a ratio from a model (`contrasts`) with the `sides` and the notes of a ratio to a baseline.
 
-    `n` counts the values of the treatment and of the baseline, and is used unless the contrast is paired."""
+    `n` has the numbers of values of the treatment and of the baseline; it is used unless the contrast is paired."""
     why = contrast.absent_because
     if contrast.unbounded:
         why = Note(ZERO_BASELINE if contrast.value is None else UNBOUNDED_BY_BASELINE)
@@ -123,8 +123,8 @@ def _ratio(
     return Estimate(value, interval, n[0] if pairing == "paired" else sum(n), why, pairing=pairing, sides=n)
 
 
-def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
-    """Return the ratio a / b with Fieller's interval; `n` counts the values of either side."""
+def _fieller(m: _Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
+    """Return the ratio a / b with Fieller's interval; `n` has the numbers of values of a and of b."""
     ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
     if ends is None:
         return _ratio(m.a / m.b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))

@@ -1,9 +1,9 @@
 """How much of a loss a protection recovers, over several hosts. Each host is one observation of a loss and of a gain.
 
-Both are fractions of the larger one of the host's two unprotected means, so that fast and slow hosts count equally; a
-host that loses a larger fraction counts more. The spread over hosts contains both their true differences and the error
-of each host. So no error of a single host is needed, and unequal errors keep Student's test within its level, for
-levels up to 5 %.
+Both are fractions of the larger of the host's two unprotected means, so that fast and slow hosts count equally; a host
+that loses a larger fraction counts more. The spread over hosts includes both their true differences and the error of
+each host. So no errors of single hosts are needed, and Student's test keeps its level (up to 5 %) even if these errors
+are unequal.
 
 The recovered fraction is the mean gain over the mean loss, with Fieller's interval of pairs (`ratios`).
 
@@ -23,15 +23,15 @@ from lastro.stats.student import least_paired_p, t_p, without_rounding
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveredShare:
-    """A loss, a gain, and the fraction gain / loss; the `n` of the estimates counts blocks of a campaign, or hosts."""
+class RecoveryEstimate:
+    """A loss, a gain, and the fraction gain / loss; `n` of these estimates counts blocks of a campaign, or hosts."""
 
     loss: Estimate
     gain: Estimate
     fraction: Estimate
 
 
-def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveredShare:
+def estimate_recovery(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveryEstimate:
     """Return the mean loss, the mean gain and their ratio over hosts; `losses[i]` and `gains[i]` are those of one host.
 
     Raises: ValueError for fewer than two hosts, or unequal lengths."""
@@ -44,7 +44,7 @@ def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float
     why = Note(ZERO_DENOMINATOR if ratio.value is None else UNBOUNDED) if ratio.unbounded else gain.absent_because
     ends = None if why else ratio.interval
     fraction = Estimate(ratio.value, ends, n, why, p=gain.p, df=gain.df)
-    return RecoveredShare(_mean(losses, confidence), gain, fraction)
+    return RecoveryEstimate(_mean(losses, confidence), gain, fraction)
 
 
 def _mean(values: Sequence[float], confidence: float) -> Estimate:

@@ -1,7 +1,7 @@
 """Readings at the resolution of a tool: their step, and how far rounding may have moved a mean.
 
-A tool that prints two decimals shows 42.00 for anything from 41.995 to 42.005. Where noise is smaller than half of such
-a step, the readings are equal more often than the values, and their spread understates the uncertainty of the mean."""
+A tool that prints two decimals shows 42.00 for any value from 41.995 to 42.005. If the noise is smaller than half of
+such a step, readings are equal more often than values, and their spread understates the uncertainty of the mean."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", float, "Floats")
 
-_MOST_DIGITS = 12  # a number with more significant digits was computed, and not read from a tool
+_MOST_DIGITS = 12  # a number with more significant digits was computed, not read from a tool
 
 
 def resolution(values: Sequence[float]) -> float:
     """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3, 1 for whole numbers.
 
-    It is 0 for values with so many digits that they were computed, and for zeros alone, which show no digits."""
+    It is 0 if a value has so many digits that it must have been computed, and if all values are zero."""
     decimals = 0
     for value in dict.fromkeys(values):
         _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
@@ -34,25 +34,25 @@ def resolution(values: Sequence[float]) -> float:
 
 
 def rounding(sd: N, step: N) -> N:
-    """Return how far rounding may have moved a mean: half a step if the noise `sd` is less than that, else 0."""
+    """Return the distance by which rounding may have moved a mean: half a step if the noise `sd` is less, else 0."""
     return step / 2 * (sd < step / 2)
 
 
 def rounding_of_mean(sd: float, step: float, n: int, confidence: float) -> float:
-    """Return how far rounding may have moved the mean of `n` readings, whose standard deviation is `sd`.
+    """Return the distance by which rounding may have moved the mean of `n` readings with standard deviation `sd`.
 
-    It is as in `rounding`, but more than half a step if there are only a few readings, which may be equal by chance."""
+    It is as in `rounding`, but may exceed half a step for few readings, which may be equal by chance."""
     half = rounding(sd, step)
     return half * equal_readings(n, confidence) if half else 0.0
 
 
 @cache
 def equal_readings(n: int, confidence: float) -> float:
-    """Return how many half steps the true mean may be away from `n` equal readings: 1 from 5 readings on, at 95 %.
+    """Return how many half steps the true mean may be away from `n` equal readings: at 95 %, 1 for 5 readings or more.
 
-    At any larger distance, no normal noise makes the readings equal with a probability above 1 - confidence. For a mean
-    that is m half steps away, the noise that makes them equal most often has the variance m / (2 log((m + 1) / (m -
-    1))), in squared steps."""
+    At any larger distance, no normal noise makes the readings equal with a probability above 1 - confidence. If the
+    mean is m half steps away, the noise that makes readings equal most often has the variance
+    m / (2 log((m + 1) / (m - 1))), in squared steps."""
     of_one: float = (1 - confidence) ** (1 / n)  # probability that one reading has the common value
     if of_one >= 0.5:
         return 1.0

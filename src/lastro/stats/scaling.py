@@ -1,4 +1,4 @@
-"""Slope, intercept and bend of the least-squares line of means over sizes, each as weights of the means."""
+"""Slope, intercept and bend of the least-squares line of means over sizes, each as weights for the means."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def intercept_weights(x: Sequence[float]) -> list[float]:
 def bend_weights(x: Sequence[float]) -> list[float]:
     """Return the weights of c in y = a + b x + c x^2, which is 0 if the means lie on a line.
 
-    `x` has three values or more. By the theorem of Frisch, Waugh and Lovell (1933, 1963), c is the slope of y over the
-    residuals of x^2 from its line over x."""
+    `x` has three distinct values or more. By the theorem of Frisch, Waugh and Lovell (1933, 1963), c is the slope of y
+    over the residuals of a linear fit of x^2 over x."""
     centred = _centred(x)
     squares = _centred([a * a for a in centred])
     slope = math.fsum(a * b for a, b in zip(slope_weights(x), squares, strict=True))

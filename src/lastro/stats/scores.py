@@ -1,9 +1,9 @@
 """Scores: how many times as good as a reference each candidate is, in each of several studies and over all of them.
 
-The score of a candidate is the weighted geometric mean of its ratios, as that of SPEC is (Fleming and Wallace,
-Communications of the ACM 29 (1986) 218-221). Studies are independent, so their posteriors are drawn apart
-(`cell_means`). tests/known/test_scores.py measures the coverage of intervals, and how often `best` comes true. Loads
-numpy."""
+The score of a candidate is the weighted geometric mean of its ratios, as in the benchmarks of SPEC (Fleming and
+Wallace, Communications of the ACM 29 (1986) 218-221). Studies are independent, so their posteriors are drawn separately
+(`cell_means`). tests/known/test_scores.py measures the coverage of the intervals, and whether the probabilities in
+`best` are right. Loads numpy."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lastro.stats._projections import Floats
 from lastro.stats.campaign_effects import Campaigns, draw_means
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.contrasts import exponential
-from lastro.stats.intervals import Estimate, median_of
+from lastro.stats.intervals import Estimate, posterior_median
 
 
 @dataclass(frozen=True, slots=True)
 class StudyTrials:
     """The trials of one metric of a study, over `n_conditions` conditions of equal weight.
 
-    `higher` is True if higher values are better. A candidate of `trials` may be a variant of a candidate of the score,
-    such as a platform with some storage: `variants` maps the candidates of `trials`, in order, to indices of candidates
-    of the score. Of several variants, the first with values counts, and not the best one: the maximum of several noisy
-    means is too good on average. `campaigns` are {block: campaign} if there are several."""
+    `higher` is True if higher values are better. The candidates of `trials` may be variants of the candidates of the
+    score, such as a platform with different storage: `variants` has for each candidate of `trials` the index of its
+    candidate of the score. The first variant with values counts instead of the best one, because the maximum of several
+    noisy means is too good on average. `campaigns` are {block: campaign} if there are several."""
 
     trials: MetricTrials
     variants: tuple[int, ...]
@@ -42,7 +42,7 @@ class Scores:
 
     `goodness[study][candidate]` is a ratio with its interval, above 1 if the candidate is better; None if it was not
     measured in every condition, or if only bounds are known. `scores` has the ratio of each candidate over all studies
-    with a weight. `best` has the probability of each candidate to have the highest score; the reference does not
+    with a weight. `best` has for each candidate the probability that its score is the highest; the reference does not
     compete."""
 
     goodness: tuple[tuple[Estimate | None, ...], ...]
@@ -53,7 +53,7 @@ class Scores:
 def score(studies: Sequence[StudyTrials], n_candidates: int, reference: int, alpha: float) -> Scores:
     """Compare the candidates with the reference, with intervals of level 1 - `alpha`.
 
-    At least one study must have a weight above 0. A study without weight gets its `goodness` only."""
+    At least one study must have a weight above 0. A study with weight 0 does not count in `scores` and `best`."""
     logs = [_log_ratios(study, n_candidates, reference, seed) for seed, study in enumerate(studies, 1)]
     parts = [study.weight * of_study for study, of_study in zip(studies, logs, strict=True) if study.weight]
     total = np.sum(parts, axis=0) / sum(study.weight for study in studies)
@@ -71,7 +71,7 @@ def score(studies: Sequence[StudyTrials], n_candidates: int, reference: int, alp
 def _log_ratios(
     study: StudyTrials, n_candidates: int, reference: int, seed: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return draws of logarithms of ratios to the reference: (draw, candidate); NaN for what is not known."""
+    """Return draws of logarithms of ratios to the reference, as an array (draw, candidate); NaN if not known."""
     means = draw_means(study.trials, (len(study.variants), study.n_conditions), study.campaigns, seed)
     for cell in study.trials.floors:
         means[:, *cell] = np.nan
@@ -85,5 +85,5 @@ def _log_ratios(
 
 def _ratio(logs: Floats, alpha: float) -> Estimate | None:
     """Return a ratio with its interval, from draws of its logarithm; None if any is NaN."""
-    estimate = median_of(logs, alpha)
+    estimate = posterior_median(logs, alpha)
     return estimate and estimate.mapped(exponential)

@@ -1,10 +1,10 @@
-"""The level of each look at growing data, such that all looks together err no more often than one test would.
+"""The levels of several looks at growing data, such that all looks together err no more often than a single test.
 
-When the fraction t of the data is there, alpha * ln(1 + (e - 1) t) of the error has been spent. That is close to equal
-levels at all looks (Pocock's), since an early decision saves most. The level of a look follows from the error that it
-spends, and from the correlation of its estimate with those of earlier looks, whose data it contains: the estimates are
-a random walk, whose density below the boundaries of all earlier looks is integrated numerically. Looks need not be
-planned: only their fractions count.
+When a fraction t of the data is available, alpha * ln(1 + (e - 1) t) of the error probability has been spent. This is
+close to equal levels at all looks (Pocock's), since early decisions save most. The level of a look follows from the
+error probability that it spends, and from the correlation of its estimate with the estimates of earlier looks, whose
+data it contains. The estimates are a random walk, whose density below the boundaries of all earlier looks is integrated
+numerically. Looks need not be planned: only their fractions count.
 
 Sources: Lan and DeMets, Biometrika 70 (1983) 659-663, for the spending; Armitage, McPherson and Rowe, J. R. Stat. Soc.
 A 132 (1969) 235-244, for the integration; Maurer and Bretz, Stat. Biopharm. Res. 5 (2013) 311-320, for Holm's method
@@ -20,8 +20,8 @@ import numpy as np
 
 from lastro.stats._projections import Floats
 
-_POINTS = 600  # of a density
-_FAR = 8.0  # standard deviations: nothing lies beyond
+_POINTS = 600  # at which a density is evaluated
+_FAR = 8.0  # standard deviations, beyond which the density is negligible
 
 
 def spent(fraction: float, alpha: float) -> float:

@@ -1,10 +1,11 @@
-"""Student's test, and the least p that it gives where nothing varies.
+"""Student's test, and its p if nothing varies.
 
-Measured values are quantised: by a clock, a counter, a format. A few of them may then be equal by chance, and t is
+Measured values are quantised by a clock, a counter or a format. A few of them may be equal by chance, which makes t
 infinite. Its p would be 0, which no correction for many tests can raise, so a family of tests would exceed its error
-rate. In that case p is that of the exact permutation test instead: the observed distribution of the values over the two
-sides and its mirror image, over the number of all possible ones. Nothing is more extreme, so p is the least that this
-design can give. If both sides have the same distribution, the probability of a p below any x is at most x.
+rate. In this case, p is that of the exact permutation test: 2 (the observed assignment of the values to the two sides,
+and its mirror image), divided by the number of possible assignments. No assignment is more extreme, so this is the
+least p that the design can give. If both sides have the same distribution, the probability of a p of at most x is at
+most x.
 
 Source: Fisher, The Design of Experiments (1935), section 21; Lehmann and Romano, Testing Statistical Hypotheses (3rd
 ed., 2005), section 15.2."""
@@ -20,11 +21,10 @@ Side = Literal["above", "below", "either"]
 
 
 def t_p(estimate: float, error: float, df: float, least: float, side: Side = "either") -> float:
-    """Return the p of Student's test of the hypothesis that the truth is zero, or not above (not below) zero.
+    """Return the p of Student's test of the hypothesis that the truth is zero or, if one-sided, not on this `side`.
 
-    `side` is where the truth lies if the hypothesis is wrong. `error` is the standard error. If it is 0, p is `least`
-    (two-sided; by `least_paired_p` or `least_unpaired_p`) or half of it (one-sided), but 1 for an estimate of zero, or
-    on the other side."""
+    `error` is the standard error. If it is 0, p is `least` (of `least_paired_p` or `least_unpaired_p`) for a two-sided
+    test, and half of `least` for a one-sided test. It is then 1 if the estimate is zero or on the other side."""
     if error == 0:
         if side == "either":
             return least if estimate else 1.0
@@ -37,7 +37,7 @@ def t_p(estimate: float, error: float, df: float, least: float, side: Side = "ei
 
 
 def least_paired_p(n: int) -> float:
-    """Return the least two-sided p of n differences within blocks, each of which may have either sign: 2^(1-n)."""
+    """Return the least two-sided p of n differences within blocks, whose signs are random: 2^(1-n)."""
     return 2.0 ** (1 - n)
 
 
@@ -54,10 +54,10 @@ def least_unpaired_p(sizes: Sequence[int]) -> float:
 
 
 def without_rounding(values: Sequence[float], size: float) -> list[float]:
-    """Return the values, which are sums or differences of numbers as large as `size`, without errors of rounding.
+    """Return the values, which are sums or differences of numbers up to `size`, without rounding errors.
 
-    All become 0 if none is larger than rounding, and all become equal if they differ only by rounding: 0.012 - 0.013
-    and 0.010 - 0.011 differ in the sixteenth digit, which is not a spread."""
+    All values become 0 if none exceeds the rounding error. All become equal if they differ only by the rounding error,
+    as 0.012 - 0.013 and 0.010 - 0.011 do in the sixteenth digit."""
     rounding = 4 * sys.float_info.epsilon * size
     if max(map(abs, values), default=0.0) <= rounding:
         return [0.0] * len(values)

@@ -1,10 +1,10 @@
 """Judge whether a variant is worse than the reference that ran in the same blocks, in one look or several.
 
-A change is a fraction of the reference, above zero if the variant is worse. The confidence of its intervals holds for
-all pairs together (`families`) and for all looks together, at levels that spend the error (`spending`). A pair raises
-an alarm if its interval lies above zero and extends beyond the margin; it is no worse if its interval ends below the
-margin. An alarm is confirmed only if the same number of new blocks, without the earlier ones, shows the change once
-more, at the level `CONFIRMING`. benches/ab_alarms.py measures the error rates of both steps together. Loads scipy."""
+A change is a fraction of the reference, above zero if the variant is worse. The intervals of changes are simultaneous
+for all pairs (`families`) and for all looks (`spending`). A pair raises an alarm if its interval lies above zero and
+extends beyond the margin; the variant is no worse if the interval ends below the margin. An alarm is confirmed only if
+the same number of new blocks, without the earlier ones, shows the change again at the level `CONFIRMING`.
+benches/ab_alarms.py measures the error rates of both steps together. Loads scipy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEWEST_NEW = 3  # blocks
 
 @dataclass(frozen=True, slots=True)
 class VariantChange:
-    """The change of a variant against its reference: `loss`, a fraction of it, above zero if the variant is worse."""
+    """The change of a variant from its reference; `loss` is a fraction of the reference, above zero if it is worse."""
 
     loss: Estimate
     comparison: MeanComparison
@@ -65,13 +65,16 @@ def confidence_at(looks: Sequence[int], last_look: int, confidence: float) -> fl
     return 1 - 2 * nominal_level(fractions, alpha_of(confidence) / 2)
 
 
-def changes(
+def variant_changes(
     model: BlockModel, pairs: Sequence[tuple[int, int]], better: Better, confidence: float
 ) -> tuple[VariantChange, ...]:
-    """Return the change of each of `pairs`, (variant, reference), both cells of the model; all pairs are one family."""
+    """Return the change of each pair of cells (variant, reference); all pairs are one family."""
     comparisons = compare(model, [({variant: 1.0}, {reference: 1.0}) for variant, reference in pairs], confidence)
     sign = 1 if better == "lower" else -1
-    return tuple(VariantChange(each.ratio.mapped(lambda ratio: sign * (ratio - 1)), each) for each in comparisons)
+    return tuple(
+        VariantChange(comparison.ratio.mapped(lambda ratio: sign * (ratio - 1)), comparison)
+        for comparison in comparisons
+    )
 
 
 def new_blocks(alarm: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lastro.errors import did_you_mean
 from lastro.stats.stopping import LEAST_BLOCKS
-from lastro.study.levels import check_level, listed_level, options_named, options_of_one
+from lastro.study.levels import check_level, listed_level, names_in_profiles
 from lastro.study.model import Exclusion, Level, ScenarioSchema
 from lastro.study.problems import FieldError, Key, Problems, shown
 
@@ -31,9 +31,10 @@ def known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
 def exclusions(
     rules: Sequence[ExcludeTable], where: Sequence[Key], schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> tuple[Exclusion, ...]:
-    """Return the exclusions that can apply, and add a note about excluded levels that the study does not have.
+    """Return the exclusions that can apply to the study, without rules whose levels the study does not have.
 
-    `where` is the key path of the rules in the file."""
+    A note is added for each excluded level that the study does not have. `where` is the key path of the rules in the
+    file."""
     applicable = []
     for index, rule in enumerate(rules):
         when: dict[str, tuple[Level, ...]] = {}
@@ -60,8 +61,9 @@ def exclusions(
 def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level | None:
     """Return a level as the factor spells it; None if the scenario knows the level, but the study does not have it.
 
-    A study that was copied and reduced may exclude levels that it no longer has. Raises: FieldError for a level that
-    the scenario does not know, and for a value that is probably misspelt."""
+    A study that was copied and reduced may exclude levels that it no longer has.
+
+    Raises: FieldError for a level that the scenario does not know, and for a value that is probably misspelt."""
     try:
         return listed_level(schema, levels, name, raw)
     except FieldError as wrong:
@@ -78,9 +80,7 @@ def profiles(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, dict[str, Level]]:
     """Return {profile: {setting, factor or number of blocks: its value}}."""
-    offered = {name: [setting] for name, setting in schema.settings.items()}
-    offered |= options_named(schema) | options_of_one(schema)
-    changeable = {name for name, settings in offered.items() if any(setting.in_profiles for setting in settings)}
+    changeable = names_in_profiles(schema)
     by_profile: dict[str, dict[str, Level]] = {}
     for profile in type(file.profiles).model_fields:
         if profile not in file.profiles.model_fields_set:

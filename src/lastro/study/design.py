@@ -57,7 +57,7 @@ def combinations(study: Study) -> Iterator[dict[str, Level]]:
 
 
 def why_no_fraction(study: Study) -> str:
-    """Return why the factors of a study do not allow its `design.fraction`; empty if they do."""
+    """Return why a study has too few factors for its `design.fraction`; empty if it has enough."""
     fraction, wanted = Fraction.of(study), study.design.fraction
     if not fraction:
         return ""
@@ -100,11 +100,10 @@ def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
 
 
 def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:
-    """Return {index of a treatment: index of its baseline}, the treatment against which its ratio is taken.
+    """Return {index of a treatment: index of its baseline, the treatment against which its ratio is taken}.
 
-    The baseline of a treatment has the treatment's levels, except for the factors in `design.baseline`, whose levels
-    replace them. It may be the treatment itself. Treatments whose baseline was excluded are left out. Empty if the
-    study has no baseline."""
+    The baseline has the levels in `design.baseline`, and the levels of the treatment for all other factors. It may be
+    the treatment itself. Treatments whose baseline was excluded are left out. Empty if the study has no baseline."""
     if not study.design.baseline:
         return {}
     by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}

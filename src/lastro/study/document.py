@@ -14,8 +14,8 @@ from lastro.shapes import MOST
 from lastro.study.problems import FieldError, Key, Problems, shown
 
 MAX_BYTES = 2**20
-_MOST_VALUES = 50_000  # a parsed value takes a hundred times the memory of its text
-_MOST_DOTS = 500  # tomllib reads a key in a time that grows with the square of its parts
+_MOST_VALUES = 50_000  # a parsed value takes a hundred times as much memory as its text
+_MOST_DOTS = 500  # in a line: the time in which tomllib reads a key grows with the square of the key's parts
 MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].when.factor[j]
 MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
@@ -23,7 +23,7 @@ MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 def read_text(path: Path, kind: str, hint: str, *, own: bool = False, base: Path | None = None) -> str:
     """Return the text of a file. `kind` names the kind of file in messages, and `hint` tells users where to get one.
 
-    If `own`, the file must belong to the user who runs Lastro. Symbolic links below the directory `base` are not
+    If `own`, the file must belong to the user who runs Lastro. Below the directory `base`, no symbolic link is
     followed.
 
     Raises: StudyError if the file cannot be read, is not a regular file, is too large, or is not UTF-8."""

@@ -21,15 +21,15 @@ Effect = frozenset[str]  # names of factors: one name is the factor's main effec
 
 HALVINGS = {"1": 0, "1/2": 1, "1/4": 2, "1/8": 3}
 FEWEST_FACTORS = {"1/2": 3, "1/4": 5, "1/8": 6}  # with fewer factors of two levels, main effects are aliased
-_CLASSES = (1, 2, 4, 7, 3, 5, 6)  # the factors of two levels are assigned to these in turn
+_CLASSES = (1, 2, 4, 7, 3, 5, 6)  # bit masks that are assigned in turn to the factors with two levels
 _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
 
 
 def halvable(study: Study) -> list[str]:
-    """Return the names of the factors that a fraction may halve: those of two levels.
+    """Return the names of the factors that a fraction may halve: those with two levels.
 
-    In a study with service levels, these must hold in every condition, so only factors that users choose may be
-    halved."""
+    Service levels must hold in every condition. So in a study with service levels, only factors that users choose may
+    be halved."""
     names = [factor.name for factor in study.factors if len(factor.levels) == 2]
     return [name for name in names if is_choice(name)] if study.sla else names
 
@@ -38,10 +38,9 @@ def halvable(study: Study) -> list[str]:
 class Fraction:
     """A fraction of a factorial design: the treatments in which some interactions of two-level factors are constant.
 
-    `words` are these interactions, the shortest first: the defining relation without I. A full factorial has no words,
+    `words` are these interactions, the shortest first (the defining relation without I). A full factorial has no words,
     and is false. `names` are the names of all factors; factors that are not in any word are crossed with the fraction.
-    `whole` is False if treatments of the fraction are missing: then effects overlap, instead of being either separate
-    or aliased."""
+    `whole` is False if treatments of the fraction are missing: then the effects of its factors overlap partly."""
 
     names: tuple[str, ...] = ()
     words: tuple[Effect, ...] = ()
@@ -63,7 +62,7 @@ class Fraction:
 
     @property
     def halved(self) -> Effect:
-        """The names of the halved factors: no two treatments differ in only one of them."""
+        """The names of the halved factors; no two treatments differ in only one of these factors."""
         return frozenset[str]().union(*self.words)
 
     @property
@@ -86,11 +85,11 @@ class Fraction:
         return not any(sum(levels[name] != references[name] for name in word) % 2 for word in self.words)
 
     def aliases(self, effect: Collection[str]) -> list[Effect]:
-        """Return the aliases of an effect (effects that are measured together with it), the fewest factors first."""
+        """Return the aliases of an effect (the effects that are measured together with it), the shortest first."""
         return sorted((frozenset(effect) ^ word for word in self.words), key=self._place)
 
     def repeats(self, effect: Collection[str]) -> bool:
-        """Return whether an effect has an alias of fewer factors, or of equally many that are earlier in the study."""
+        """Return whether an effect has an alias with fewer factors, or with as many that are earlier in the study."""
         return any(self._place(alias) < self._place(effect) for alias in self.aliases(effect))
 
     def text(self, effect: Collection[str]) -> str:
@@ -115,11 +114,10 @@ class Fraction:
         return {"resolution": self.resolution, "relation": relation, "aliases": self.chains()}
 
     def within(self, factors: Collection[str], rows: Sequence[Mapping[str, object]]) -> Fraction:
-        """Return this fraction restricted to the measured treatments and to `factors`, which vary among them.
+        """Return the fraction that the measured treatments form, with the `factors` that vary among them.
 
-        `rows` are {factor: level} of the measured treatments. The result is not `whole` if some of its treatments are
-        missing.
-        """
+        `rows` are {factor: level} of the measured treatments. The result is not `whole` if some of its treatments were
+        not measured."""
         if not self:
             return FULL
         words = dict.fromkeys(shorter for word in self.words if (shorter := word & frozenset(factors)))
@@ -129,7 +127,7 @@ class Fraction:
         return replace(fraction, whole=set(counts.values()) == {2 ** len(fraction.halved) // fraction.size})
 
     def _place(self, effect: Iterable[str]) -> tuple[int, list[int]]:
-        """Return a sort key of an effect: the number of its factors, then their positions in the study."""
+        """Return a sort key for effects: the number of factors, then their positions in the study."""
         places = sorted(map(self.names.index, effect))
         return len(places), places
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.study.levels import MOST_HOPS, NONE, ON, PLATFORM, options_named, options_of_one
+from lastro.study.levels import MOST_HOPS, NONE, ON, PLATFORM, names_in_profiles, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.own_function import NAME
 from lastro.study.schema import StudyFile
@@ -32,8 +32,8 @@ def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
 def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any]:
     """Return the schema of the studies of one scenario: the schema of `StudyFile`, with the scenario's names.
 
-    `name` is the key of the schema in $defs. `own` is the pattern of names of the study's own functions; if empty, the
-    study must not have functions of its own."""
+    `name` is the key of the schema in $defs. `own` is the pattern for the names of functions that the study defines; if
+    it is empty, the study must not define functions."""
     study = StudyFile.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
     if own:
         study["required"].append("functions")
@@ -47,12 +47,6 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     lists = {
         name: {"type": "array", "items": value, "minItems": 1, "uniqueItems": True} for name, value in values.items()
     }
-    offered = {name: [setting] for name, setting in schema.settings.items()}
-    offered |= options_named(schema) | options_of_one(schema)
-    changeable = {
-        name: values[name] for name, settings in offered.items() if any(setting.in_profiles for setting in settings)
-    }
-
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
     metrics = {"items": _metric(schema), "uniqueItems": True}
     tables["StudyTable"]["metrics"] |= metrics
@@ -62,7 +56,7 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     _close(tables["DesignTable"]["baseline"], values)
     _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})
     profile = study["$defs"]["ProfileTable"]
-    _close(profile, {**profile["properties"], **changeable})
+    _close(profile, {**profile["properties"], **{name: values[name] for name in names_in_profiles(schema)}})
     return study
 
 
@@ -80,24 +74,26 @@ def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
 def _part(schema: ScenarioSchema, kind: str, own: str) -> dict[str, Any]:
     """Return the schema of a level of a part factor: a name, or a text with options, a chain or a combination."""
     names = sorted(schema.parts[kind])
-    if kind not in schema.combinable:
+    if kind in schema.combinable:
+        name = "|".join(re.escape(name) for name in names if name != NONE)
+        pattern = rf"({name})(\+({name}))+"
+    elif kind in schema.chainable:
+        hop = _pattern_of_part(schema, kind, own)
+        if PLATFORM in schema.parts:
+            hop += rf"( *{ON} *{_pattern_of_part(schema, PLATFORM)})?"
+        pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
+    elif schema.options.get(kind):
         pattern = _pattern_of_part(schema, kind, own)
-        if kind in schema.chainable:
-            platform = _pattern_of_part(schema, PLATFORM) if PLATFORM in schema.parts else ""
-            hop = rf"{pattern}( *{ON} *{platform})?" if platform else pattern
-            pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
-        elif not schema.options.get(kind):
-            return {"enum": names}
-        return {"anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{pattern}$"}]}
-    word = "|".join(re.escape(name) for name in names if name != NONE)
-    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
+    else:
+        return {"enum": names}
+    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": f"^{pattern}$"}]}
 
 
 def _pattern_of_part(schema: ScenarioSchema, kind: str, own: str = "") -> str:
-    """Return the pattern of one part of a kind, with or without options. The options of a function end at '@'."""
+    """Return the pattern of one part of a kind, with or without options."""
     patterns = [*map(re.escape, sorted(schema.parts[kind])), *([own] if own else [])]
     if with_options := "|".join(re.escape(name) for name in schema.options.get(kind, {})):
-        value = f"[^,>{ON}]+" if kind in schema.chainable else "[^,>]+"
+        value = f"[^,>{ON}]+" if kind in schema.chainable else "[^,>]+"  # '@' ends the options of a function
         patterns.append(rf"({with_options}):[a-z_]+={value}(,[a-z_]+={value})*")
     return f"({'|'.join(patterns)})"
 
@@ -105,9 +101,9 @@ def _pattern_of_part(schema: ScenarioSchema, kind: str, own: str = "") -> str:
 def _setting(setting: Setting[Any]) -> dict[str, Any]:
     """Return the schema of a setting's value: its type, default, bounds and choices."""
     if setting.listed:
-        one = {"type": "string", "minLength": 1}
-        several = {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
-        return {"anyOf": [one, several], "default": setting.default, "description": setting.summary}
+        entry = {"type": "string", "minLength": 1}
+        entries = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
+        return {"anyOf": [entry, entries], "default": setting.default, "description": setting.summary}
     bounds = {"minimum": setting.minimum, "maximum": setting.maximum, "enum": list(setting.choices) or None}
     return {
         "type": _TYPES[type(setting.default)],

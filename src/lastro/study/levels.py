@@ -47,7 +47,7 @@ def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting[Any]]:
     """Return the options of all parts to which a name such as `platform.nic` may refer.
 
     Raises: FieldError if the scenario does not know the name."""
-    if offered := (options_named(schema) | options_of_one(schema)).get(name):
+    if offered := all_options(schema).get(name):
         return offered
     raise unknown_name(schema, name)
 
@@ -66,7 +66,7 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
     """Return {"platform.nic": [the option `nic` of every platform that has it]}, and so on for all options of parts.
 
-    The settings of the testbed (`placed`) are included, because a study may leave them out, as it may options."""
+    The settings of the testbed (`placed`) are included, because a study may omit them, like options."""
     named = {name: [setting] for name, setting in schema.placed.items()}
     for kind, parts in schema.options.items():
         for options in parts.values():
@@ -85,13 +85,28 @@ def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
     }
 
 
+def all_options(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
+    """Return {name: the options to which it may refer}, for the names of both forms."""
+    return options_named(schema) | options_of_one(schema)
+
+
+def known_names(schema: ScenarioSchema) -> list[str]:
+    """Return the names that factors and constants of a study may have."""
+    return [*schema.parts, *schema.settings, *all_options(schema)]
+
+
+def names_in_profiles(schema: ScenarioSchema) -> list[str]:
+    """Return the names of the settings and options that a profile may change."""
+    offered = {name: [setting] for name, setting in schema.settings.items()} | all_options(schema)
+    return [name for name, settings in offered.items() if any(setting.in_profiles for setting in settings)]
+
+
 def part_level(config: Mapping[str, Level], kind: str) -> str:
     """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
-    `config` is the configuration of the treatment. Options are in the level, or in separate constants and factors named
-    `platform.OPTION`. A constant for only one part, `platform.docker.OPTION`, applies to an option that is set in
-    neither of these ways. In a chain, a hop's platform also gets the treatment's platform options if it is the same
-    platform."""
+    `config` is the configuration of the treatment. An option is set in the level itself, or by a separate constant or
+    factor `platform.OPTION`. If it is set in neither place, a constant for this part only, `platform.docker.OPTION`,
+    applies. In a chain, the platform options of the treatment also apply to a hop that names the same platform."""
     if kind != FUNCTION:
         return _with_options(config, kind, str(config[kind]))
     parts = []
@@ -99,8 +114,8 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
         part, platform = split_platform(hop)
         if platform:
             platform = _with_options(_for_platform(config, platform), PLATFORM, platform)
-        parts.append(on_platform(_with_options(config, kind, part), platform))
-    return in_row(parts)
+        parts.append(join_platform(_with_options(config, kind, part), platform))
+    return join_hops(parts)
 
 
 def _for_platform(config: Mapping[str, Level], level: str) -> Mapping[str, Level]:
@@ -136,8 +151,8 @@ def hops(level: str) -> list[str]:
     return [hop.strip() for hop in level.split(_THEN)]
 
 
-def in_row(levels: Sequence[str]) -> str:
-    """Return the level of a chain of these hops."""
+def join_hops(levels: Sequence[str]) -> str:
+    """Return the level of the chain of these hops: 'firewall>nat'."""
     return _THEN.join(levels)
 
 
@@ -147,7 +162,7 @@ def split_platform(hop: str) -> tuple[str, str]:
     return part.strip(), platform.strip()
 
 
-def on_platform(part: str, platform: str) -> str:
+def join_platform(part: str, platform: str) -> str:
     """Return the text of a hop, 'nat@docker'; if `platform` is empty, the hop runs on the treatment's platform."""
     return f"{part}{ON}{platform}" if platform else part
 
@@ -157,21 +172,21 @@ def functions_in(level: str) -> list[str]:
     return [split_platform(hop)[0] for hop in hops(level)]
 
 
-def row_platforms(config: Mapping[str, Level]) -> list[str]:
+def platforms_of_hops(config: Mapping[str, Level]) -> list[str]:
     """Return for each hop of a treatment the level of its platform: the hop's own, or else the treatment's."""
-    in_hops = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
-    return [platform or part_level(config, PLATFORM) for platform in in_hops]
+    named = [split_platform(hop)[1] for hop in hops(part_level(config, FUNCTION))]
+    return [platform or part_level(config, PLATFORM) for platform in named]
 
 
 def written_parts(levels: Mapping[str, Level], kind: str) -> list[tuple[str, dict[str, str]]]:
-    """Return (name, {option: value} written in its level) for each part of a kind in a treatment.
+    """Return (name, {option: value} as its level sets them) for each part of a kind in a treatment.
 
-    For the kind "platform", the platforms of hops are included."""
+    For the kind "platform", the platforms that hops name are included."""
     level = str(levels.get(kind, NONE))
     parts = functions_in(level) if kind == FUNCTION else [level]
     if kind == PLATFORM:
-        in_hops = [split_platform(hop)[1] for hop in hops(str(levels.get(FUNCTION, NONE)))]
-        parts += [platform for platform in in_hops if platform]
+        named = [split_platform(hop)[1] for hop in hops(str(levels.get(FUNCTION, NONE)))]
+        parts += [platform for platform in named if platform]
     return [split_options(part) for part in parts]
 
 
@@ -214,8 +229,8 @@ def _typed(option: Setting[Any], text: str) -> Level:
 def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any]], Level]) -> Level:
     """Return the checked value of an option, which must be valid for at least one part that offers the option.
 
-    `value` returns the raw value for the option of one part. Treatments with parts for which it is invalid are
-    unavailable. Raises: FieldError, the error for the first part, if it is not valid for any part."""
+    `value` returns the raw value for the option of one part. Where a part does not allow the value, treatments with
+    that part are unavailable. Raises: FieldError, the error for the first part, if no part allows the value."""
     problem: FieldError | None = None
     for option in offered:
         try:
@@ -228,14 +243,12 @@ def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any
 
 def unknown_name(schema: ScenarioSchema, name: str) -> FieldError:
     """Return the error for a name of a factor or setting that the scenario does not know."""
-    known = [*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)]
-    return FieldError(
-        f"scenario {schema.name} has no factor or setting of this name", partial(did_you_mean, name, known)
-    )
+    hint = partial(did_you_mean, name, known_names(schema))
+    return FieldError(f"scenario {schema.name} has no factor or setting of this name", hint)
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
-    """Return a form of a level that is equal for all its spellings: 'b+a' is the same combination as 'a+b'."""
+    """Return a canonical form of a level: 'a+b' for 'b+a', which is the same combination."""
     return "+".join(sorted(level.split("+"))) if name in schema.combinable and isinstance(level, str) else level
 
 
@@ -287,7 +300,7 @@ def _chain(schema: ScenarioSchema, kind: str, raw: str, chain: Sequence[str]) ->
         raise FieldError(f"{shown(raw)} has {len(chain)} hops, but a chain has at most {MOST_HOPS}")
     if "" in chain:
         raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
-    return in_row([_part(schema, kind, hop) for hop in chain])
+    return join_hops([_part(schema, kind, hop) for hop in chain])
 
 
 def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
@@ -297,7 +310,7 @@ def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
         raise FieldError(
             f"{shown(raw)} has '{ON}' without a {kind} before it and a platform behind it", f"such as '{NONE}{ON}runc'"
         )
-    return on_platform(_part(schema, kind, part), _part(schema, PLATFORM, platform))
+    return join_platform(_part(schema, kind, part), _part(schema, PLATFORM, platform))
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
@@ -330,20 +343,16 @@ def _setting(setting: Setting[Any], raw: Level) -> Level:
                 f"{shown(raw)} is not a valid {setting.name}", partial(did_you_mean, value, setting.choices)
             )
         if setting.check:
-            _try_text(setting.check, value)
+            try:
+                setting.check(value)
+            except InputError as error:
+                raise FieldError(error.message, error.hint or "") from None
         return value
     if setting.minimum is not None and value < setting.minimum:
         raise FieldError(f"must be at least {setting.minimum:g}, but is {shown(raw)}")
     if setting.maximum is not None and value > setting.maximum:
         raise FieldError(f"must be at most {setting.maximum:g}, but is {shown(raw)}")
     return value
-
-
-def _try_text(check: Callable[[str], object], value: str) -> None:
-    try:
-        check(value)
-    except InputError as error:
-        raise FieldError(error.message, error.hint or "") from None
 
 
 _UNITS = {"per_s": "1/s", "fps": "1/s", "s": "s", "ms": "ms", "percent": "%", "bytes": "B", "kb": "kB", "mb": "MB"}
@@ -363,16 +372,17 @@ def is_same_quantity(name: str, level: str, text: str) -> bool:
 
 
 def _unit_of(name: str) -> str:
-    """Return the unit that is part of the name of a setting: 'ms' of delay_ms; empty without one."""
+    """Return the unit at the end of the name of a setting: 'ms' for delay_ms; empty if it has none."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(f"_{ending}")), "")
 
 
-def listed(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:
-    """Yield the result of `find` for each level of a list; `words` are the texts between the commas of the list.
+def find_levels(words: Sequence[str], find: Callable[[str], T]) -> Iterator[T]:
+    """Yield the result of `find` for each level in a list; `words` are the texts between the commas of the list.
 
     A level with several options, such as 'kvm:nic=virtio,cpu=max', contains commas itself. So the longest sequence of
-    words for which `find` succeeds is taken as one level. Raises: InputError, as `find` does for text that is not a
-    level."""
+    words for which `find` succeeds is one level. `find` raises InputError for a text that is not a level.
+
+    Raises: InputError if a word does not begin any level."""
     start = 0
     while start < len(words):
         for end in range(len(words), start, -1):

@@ -10,7 +10,7 @@ from lastro.study.document import read_document, read_text
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.resolve import resolve
-from lastro.study.root_change import with_place
+from lastro.study.root_change import with_absolute_rootfs
 from lastro.study.schema import StudyFile, read_shape, without_unknown_keys
 
 
@@ -23,7 +23,7 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
     return replace(
         study,
         functions=tuple(function.below(folder) for function in study.functions),
-        variants={name: with_place(changes, folder) for name, changes in study.variants.items()},
+        variants={name: with_absolute_rootfs(changes, folder) for name, changes in study.variants.items()},
     )
 
 

@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from lastro.results.samples import Metric
 from lastro.study.model import Study
 
-USUAL = 0.03  # of a metric that the study does not name, where its variants or campaigns are judged
+DEFAULT_MARGIN = 0.03  # for comparisons of variants and campaigns, if the study does not give the metric's margin
 
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """The margin of each metric, as a fraction: that of `by_metric`, {name: margin}, or else `usual`."""
+    """The margin of each metric, as a fraction: from `by_metric`, {name of a metric: margin}, or else `default`."""
 
-    usual: float = USUAL
+    default: float = DEFAULT_MARGIN
     by_metric: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of_studies(cls, *studies: Study) -> Margins:
-        """Return the margins in the tables of these studies; of a metric in several tables, that of the first."""
+        """Return the margins of these studies; where several give a margin for a metric, the first one counts."""
         return cls(by_metric={name: margin for study in reversed(studies) for name, margin in study.margins.items()})
 
     def of(self, metric: str) -> float:
-        return self.by_metric.get(metric, self.usual)
+        return self.by_metric.get(metric, self.default)
 
     def judged(self, metrics: Sequence[Metric]) -> dict[str, float]:
-        """Return {name of a metric: its margin} of those metrics that have a better direction; of all if none has."""
+        """Return {name: margin} of the metrics that have a better direction, or of all metrics if none has."""
         directed = [metric for metric in metrics if metric.better != "neither"]
         return {metric.name: self.of(metric.name) for metric in directed or metrics}

@@ -11,15 +11,15 @@ from lastro.errors import InputError
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
-from lastro.stats.settled import FEWEST_BLOCKS
+from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.study.own_function import OwnFunction
 
 Level = str | int | float | bool
 Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
-NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
-DAY_S = 86_400  # the most of a setting in seconds
-SYSCTL = "sysctl."  # begins the name of a setting of the kernel's network, in the configuration of a treatment
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of the name of a study, which is also the name of directories
+DAY_S = 86_400  # the maximum of settings in seconds
+SYSCTL = "sysctl."  # prefix of the kernel's network settings in the configuration of a treatment
 T = TypeVar("T", bool, int, float, str)
 
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bool, int, float, str)
 class Setting(Generic[T]):
     """A quantity that a study may set as a constant or vary as a factor. The name contains the unit.
 
-    All of its values have the type of the default. `of` returns the value in a treatment."""
+    All values have the type of the default."""
 
     name: str
     default: T
@@ -36,17 +36,17 @@ class Setting(Generic[T]):
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
-    by_profile: bool = False  # a profile may change it: how much work a trial does, by which tool, on which CPUs
+    by_profile: bool = False  # a profile may change the setting: an amount of work, a tool, or CPUs
     listed: bool = False  # a study may write a list, whose entries are joined by commas
-    prints: str = ""  # of the path of a program: a pattern at which the first line of its --version begins
+    prints: str = ""  # for the path of a program: the pattern with which the first line of its --version begins
 
     def of(self, config: Mapping[str, Level]) -> T:
-        """Return the value in the configuration of a treatment. Raises: KeyError if its scenario lacks the setting."""
+        """Return the value in the configuration of a treatment. Raises: KeyError if the configuration has none."""
         return type(self.default)(config[self.name])
 
     @property
     def in_profiles(self) -> bool:
-        """True if a profile may change it: a duration, an amount of work, a tool, or CPUs."""
+        """True if a profile may change the setting: a duration, or a setting with `by_profile`."""
         return self.by_profile or self.name.endswith("_s")
 
 
@@ -56,10 +56,10 @@ class ScenarioSchema:
 
     `parts` is {kind of part: names of the parts}; each kind may be a factor. `options` is {kind: {part: {name:
     option}}}. `metrics_of` is {kind: {part: names of metrics that only this part yields}}. `metrics` is {name: metric},
-    including the metrics that depend on settings, as they are for the defaults. `metrics_by` returns the metrics that
-    depend on settings, for the choices of a study. `leads` are the names of the metrics that come first in a study that
-    does not list metrics. `placed` are settings of the testbed: they have no default, and a study may leave them out.
-    If `sysctls`, a variant may change kernel settings in the network namespaces of instances. If `roots`, a variant may
+    including those that depend on settings, for the default settings. `metrics_by` returns the metrics that depend on
+    settings, for the choices of a study. `leads` are the names of the metrics that come first in a study that does not
+    list metrics. `placed` are settings of the testbed: they have no default, and a study may leave them out. If
+    `sysctls`, a variant may change kernel settings in the network namespaces of instances. If `roots`, a variant may
     change the root filesystem of instances."""
 
     name: str
@@ -84,10 +84,12 @@ class ScenarioSchema:
         by_name |= {metric.name: metric for metric in self.metrics_by(chosen)}
         return {name: by_name[name] for name in self.leads if name in by_name} | by_name
 
-    def with_functions(self, own: Collection[OwnFunction]) -> ScenarioSchema:
-        """Return the schema with the functions that a study defines."""
-        names = {function.name for function in own}
-        return replace(self, parts={**self.parts, "function": self.parts["function"] | names}) if own else self
+    def with_functions(self, functions: Collection[OwnFunction]) -> ScenarioSchema:
+        """Return the schema with the functions that a study defines added to its parts."""
+        if not functions:
+            return self
+        names = {function.name for function in functions}
+        return replace(self, parts={**self.parts, "function": self.parts["function"] | names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Design:
     fraction: Literal["1", "1/2", "1/4", "1/8"] = "1"
 
     def until_decided(self, within_s: float = 0.0) -> Design:
-        """Return the design with a look after each block from the second on, and the same maximum number of blocks."""
+        """Return the design that looks at the data after each block from the second on, with the same maximum."""
         return replace(self, stopping="decided", within_s=within_s).with_blocks(self.most_blocks)
 
     def with_blocks(self, n_blocks: int) -> Design:
@@ -159,17 +161,19 @@ class Design:
         return self.replicates if self.stopping == "fixed" else self.max_replicates
 
 
-MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
-MOST_OF_FRACTION = 100  # factors: the aliases of all their pairs are listed
+MOST_BLOCKS = 1_000_000  # in a campaign that is read; the limit of a study file is far lower
+MOST_OF_FRACTION = 100  # factors in a fractional design, since the aliases of all their pairs are listed
 PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
-def _named(text: str) -> None:
+def _check_variant_name(text: str) -> None:
     if not re.fullmatch(NAME_PATTERN, text):
         raise InputError(f"'{text}' is not the name of a variant", "a study has variants in its tables [variants.NAME]")
 
 
-VARIANT = Setting("variant", "", "what differs, such as before and after: tables [variants.NAME]", check=_named)
+VARIANT = Setting(
+    "variant", "", "what differs, such as before and after: tables [variants.NAME]", check=_check_variant_name
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +198,14 @@ class Study:
     description: str
     scenario: str
     factors: tuple[Factor, ...]
-    settings: Mapping[str, Level]  # constants, with defaults filled in; also part kinds that are not factors
+    settings: Mapping[str, Level]  # constants, with defaults filled in; includes kinds of parts that are not factors
     metrics: tuple[Metric, ...]  # those that the study is about, in the order in which they are reported
     design: Design
     all_metrics: tuple[Metric, ...] = ()  # everything that the scenario measures
     exclusions: tuple[Exclusion, ...] = ()
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
     profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # in addition to `exclusions`
-    profile_levels: Mapping[str, Mapping[str, tuple[Level, ...]]] = field(default_factory=dict)  # all that it keeps
+    profile_levels: Mapping[str, Mapping[str, tuple[Level, ...]]] = field(default_factory=dict)  # the levels to keep
     profile: str | None = None
     changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
@@ -209,22 +213,24 @@ class Study:
     sla: Mapping[str, str] = field(default_factory=dict)  # {metric: '>= 2 Gbit/s'}, all of which must hold
     cost: Mapping[str, float] = field(default_factory=dict)  # {metric or resource: weight} of a sum
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
-    wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
+    wish: Mapping[str, bool | str] = field(default_factory=dict)  # as `require`, but optional for a candidate
     margins: Mapping[str, float] = field(default_factory=dict)  # {metric: the relative change that matters}
-    functions: tuple[OwnFunction, ...] = ()  # those that the study brings
-    variants: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)  # {variant: {setting: its value there}}
+    functions: tuple[OwnFunction, ...] = ()  # the functions that the study defines
+    variants: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)  # {variant: {setting: new value}}
     test: VariantTest | None = None
-    notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
+    notes: tuple[str, ...] = field(default=(), compare=False)  # on entries of the file that have no effect
 
     def config(self, levels: Mapping[str, Level]) -> dict[str, Level]:
         """Return the configuration of a treatment: the study's constants, its levels, and its variant's changes."""
         return {**self.settings, **levels, **self.variants.get(str(levels.get(VARIANT.name)), {})}
 
     @property
-    def held(self) -> dict[str, Level]:
+    def constants(self) -> dict[str, Level]:
         """The constants, and the changes of each variant under names such as 'variants.after.tcp_s'."""
-        changes = {f"variants.{of}.{name}": to for of, own in self.variants.items() for name, to in own.items()}
-        return {**self.settings, **changes}
+        constants = dict(self.settings)
+        for variant, changes in self.variants.items():
+            constants |= {f"variants.{variant}.{name}": value for name, value in changes.items()}
+        return constants
 
     def with_profile(self, name: str) -> Study:
         """Return the study with one of its profiles applied: other durations and replicates, and maybe fewer levels.
@@ -237,7 +243,7 @@ class Study:
         levels = {factor.name: factor.levels for factor in self.factors} | dict(self.profile_levels.get(name, {}))
         levels |= {factor.name: (changes.pop(factor.name),) for factor in self.factors if factor.name in changes}
         factors = tuple(Factor(factor.name, levels[factor.name]) for factor in self.factors)
-        design = replace(self.design, baseline=among(self.design.baseline, factors))
+        design = replace(self.design, baseline=baseline_among(self.design.baseline, factors))
         blocks, most = (changes.pop(key, None) for key in ("replicates", "max_replicates"))
         if most is not None:
             design = replace(design, replicates=int(blocks or design.replicates), max_replicates=int(most))
@@ -265,8 +271,8 @@ class Study:
         design = study.design
         conditions = {
             "a factor has no levels": all(factor.levels for factor in study.factors),
-            "two factors have the same name": _differ(study.factors),
-            "two metrics have the same name": _differ(study.metrics) and _differ(study.all_metrics),
+            "two factors have the same name": _have_unique_names(study.factors),
+            "two metrics have the same name": all(map(_have_unique_names, (study.metrics, study.all_metrics))),
             "design.replicates is out of range": 1 <= design.replicates <= MOST_BLOCKS,
             "design.max_replicates is out of range": 1 <= design.max_replicates <= MOST_BLOCKS,
             "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
@@ -284,15 +290,14 @@ class Study:
         return study
 
 
-def among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
+def baseline_among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
     """Return the baseline, with each level that its factor does not have replaced by the factor's first level."""
-    first = {each.name: each.levels[0] for each in factors if baseline.get(each.name) not in each.levels}
-    return {name: first.get(name, level) for name, level in baseline.items()}
+    lost = {factor.name: factor.levels[0] for factor in factors if baseline.get(factor.name) not in factor.levels}
+    return {name: lost.get(name, level) for name, level in baseline.items()}
 
 
-def _differ(named: Collection[Factor | Metric]) -> bool:
-    """Return whether all names are different."""
-    return len({each.name for each in named}) == len(named)
+def _have_unique_names(items: Collection[Factor | Metric]) -> bool:
+    return len({item.name for item in items}) == len(items)
 
 
 def _plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ class OwnFunction:
 
     The files are those of a `directory` or of an OCI `image`. An image may also have a command and an environment.
     `ready` is a command that succeeds once the function is ready, which must be within `ready_s` seconds. `forwarding`
-    is what moves packets from port to port: the kernel of the instance, or the function itself.
+    says what moves packets from port to port: the kernel of the instance, or the function itself.
 
     With a Git `repository`, the files are built by the command `build` in a checkout of `revision`. The paths of
     `directory` and `image` are then relative to the checkout; without a repository, to the study file."""
@@ -43,13 +43,13 @@ class OwnFunction:
     build: tuple[str, ...] = ()
 
     def below(self, folder: str) -> OwnFunction:
-        """Return the function with the absolute path of its repository, or else of its files, below `folder`."""
+        """Return the function with the path of its repository, or else of its files, made absolute below `folder`."""
         if self.repository:
             return replace(self, repository=posixpath.join(folder, self.repository))
         return self.in_checkout(folder)
 
     def in_checkout(self, folder: str) -> OwnFunction:
-        """Return the function with the absolute path of its files, which are relative to `folder`."""
+        """Return the function with the path of its files, which is relative to `folder`, made absolute."""
         transport, _, place = self.image.partition(":")
         image = f"{transport}:{posixpath.join(folder, place)}" if transport in FILES else self.image
         return replace(self, image=image, directory=self.directory and posixpath.join(folder, self.directory))
@@ -71,9 +71,10 @@ class OwnFunction:
         for variable in self.environment:
             if not re.fullmatch(r"(?!LASTRO_)[A-Za-z_]\w*", variable, re.ASCII):
                 raise FieldError(f"{shown(variable)} cannot be a variable of its environment")
-        for each in ("command", "ready", "build"):
-            if getattr(self, each) and not getattr(self, each)[0].strip():
-                raise FieldError(f"`{each}` begins with an empty word")
+        for key in ("command", "ready", "build"):
+            words = getattr(self, key)
+            if words and not words[0].strip():
+                raise FieldError(f"`{key}` begins with an empty word")
 
     def _check_repository(self, transport: str, place: str) -> None:
         """Raise FieldError if the repository is missing, or if the files are not inside the checkout."""

@@ -16,29 +16,29 @@ from lastro.study.model import Level, Setting
 def check_declared(cls: type, tuples: Mapping[str, Any], single: Mapping[str, Any]) -> None:
     """Raise TypeError if an attribute that a class declares has a wrong type.
 
-    `tuples` are {attribute: type of each entry}, and `single` are {attribute: type}. Inherited attributes, and
-    properties, are not checked."""
+    `tuples` is {attribute that is a tuple: type of its entries}, and `single` is {other attribute: its type}. Inherited
+    attributes and properties are not checked."""
     declared = vars(cls)
     for name in tuples.keys() & declared.keys():
         values = declared[name]
         if isinstance(values, property):
             continue
-        if not isinstance(values, tuple) or not all(isinstance(each, tuples[name]) for each in values):
-            raise TypeError(f"{cls.__name__}.{name} must be a tuple of {_name(tuples[name])}, and is {values!r}")
-        for each in values:
-            if isinstance(each, Metric | Setting) and (wrong := _wrong(each)):
-                raise TypeError(f"{cls.__name__}.{name}: {each.name!r}: {wrong}")
+        if not isinstance(values, tuple) or not all(isinstance(entry, tuples[name]) for entry in values):
+            raise TypeError(f"{cls.__name__}.{name} must be a tuple of {_type_name(tuples[name])}, and is {values!r}")
+        for entry in values:
+            if isinstance(entry, Metric | Setting) and (problem := _wrong_field_type(entry)):
+                raise TypeError(f"{cls.__name__}.{name}: {entry.name!r}: {problem}")
     for name in single.keys() & declared.keys():
         if not isinstance(declared[name], single[name]):
-            raise TypeError(f"{cls.__name__}.{name} must be {_name(single[name])}, and is {declared[name]!r}")
+            raise TypeError(f"{cls.__name__}.{name} must be {_type_name(single[name])}, and is {declared[name]!r}")
 
 
-def _name(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
-def _wrong(declared: Metric | Setting[Any]) -> str:
-    """Return what is wrong with the types of a metric's or setting's fields; empty if nothing is."""
+def _wrong_field_type(declared: Metric | Setting[Any]) -> str:
+    """Return which field of a metric or setting has a wrong type; empty if none has."""
     try:
         if isinstance(declared, Metric):
             made(Metric, asdict(declared))
@@ -53,8 +53,8 @@ def _wrong(declared: Metric | Setting[Any]) -> str:
 class Part(ABC):
     """The base of parts. The base class of each kind of part sets `kind`; each part sets `name` and `summary`.
 
-    A study may choose `options` by a level such as `docker:storage=vfs`, or by a factor such as `platform.storage`.
-    `chosen` has the values of the options, with the defaults of those that the study does not choose."""
+    A study may set `options` by a level such as `docker:storage=vfs`, or by a factor such as `platform.storage`.
+    `chosen` is {option: value}, with the default of each option that the study does not set."""
 
     kind: str
     name: ClassVar[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.study.design import combinations
-from lastro.study.levels import FUNCTION, ON, row_platforms
+from lastro.study.levels import FUNCTION, ON, platforms_of_hops
 from lastro.study.model import Level, Study
 from lastro.study.problems import FieldError
 
@@ -14,8 +14,8 @@ _HINT = f'name one platform for all of them, use {PLACEMENT} = "{EACH}", or excl
 
 
 def contradiction(config: Mapping[str, Level]) -> str:
-    """Return why the functions of a treatment cannot share one instance; empty if they can, or do not have to."""
-    platforms = dict.fromkeys(row_platforms(config)) if config.get(PLACEMENT) == TOGETHER else ()
+    """Return why the functions of a treatment cannot share one instance; empty if they can, or if they do not share."""
+    platforms = dict.fromkeys(platforms_of_hops(config)) if config.get(PLACEMENT) == TOGETHER else ()
     if len(platforms) < 2:
         return ""
     return f'{PLACEMENT} = "{TOGETHER}" puts {config[FUNCTION]} into one instance, but names {" and ".join(platforms)}'

@@ -1,4 +1,6 @@
-"""The printed tables and figures of a publication, as frozen data; reports show them next to the campaign's numbers."""
+"""The printed tables and figures of a publication, as frozen data.
+
+Reports show them next to the campaign's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pydantic import Field
 from lastro.study.model import NAME_PATTERN, Levels
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
-from lastro.study.sides import Choice, FrozenTable, Listed, Side, Some, StandIns
+from lastro.study.sides import AsTuple, Choice, FrozenTable, NonEmptyLine, Side, StandIns
 
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _PRINTED = re.compile(rf"({_NUMBER})\s*%?(?:\s*±\s*{_NUMBER}\s*%?)?")
@@ -37,8 +39,8 @@ class PrintedColumn(FrozenTable):
     `at` are the levels that apply only to this column. `heading` is the name of the column in the source, if it differs
     from the name of the metric."""
 
-    metric: Some
-    unit: Some
+    metric: NonEmptyLine
+    unit: NonEmptyLine
     heading: OneLine = ""
     at: Choice = Field(default_factory=dict)
 
@@ -56,7 +58,7 @@ class PrintedRow(FrozenTable):
     """A row of a printed table: `at` are its levels, and `printed` has the text of the cell in each column."""
 
     at: Side
-    printed: Annotated[tuple[OneLine, ...], Field(min_length=1), Listed]
+    printed: Annotated[tuple[OneLine, ...], Field(min_length=1), AsTuple]
 
     @property
     def cells(self) -> tuple[PrintedCell, ...]:
@@ -71,9 +73,9 @@ class Passage(FrozenTable):
     all of its numbers."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
-    says: Some
+    says: NonEmptyLine
     says_in: dict[str, OneLine] = Field(default_factory=dict)
-    where: Some
+    where: NonEmptyLine
     note: Prose = ""
     note_in: dict[str, Prose] = Field(default_factory=dict)
     at: Choice = Field(default_factory=dict)
@@ -88,10 +90,10 @@ class Passage(FrozenTable):
 class PrintedTable(Passage):
     """A table of the source. A cell is a mean over the levels of all factors that neither the table nor the cell names.
 
-    `stand_in` has the levels that replace published levels of which a campaign has no valid trial."""
+    `stand_in` has the levels to use instead of published levels for which a campaign has no valid trial."""
 
-    columns: Annotated[tuple[PrintedColumn, ...], Field(min_length=1, max_length=20), Listed]
-    rows: Annotated[tuple[PrintedRow, ...], Field(min_length=1, max_length=200), Listed]
+    columns: Annotated[tuple[PrintedColumn, ...], Field(min_length=1, max_length=20), AsTuple]
+    rows: Annotated[tuple[PrintedRow, ...], Field(min_length=1, max_length=200), AsTuple]
     stand_in: StandIns = ()
 
     def cell(self, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.errors import StudyError
+from lastro.errors import InputError, StudyError
 from lastro.plain import plain
 
-_LONG = 10**60
+_LARGEST_IN_DECIMAL = 10**60  # larger integers are shown in hexadecimal, as Python limits the digits that it writes
 _MOST_LINES = 20  # problems to list; further ones are only counted
 Key = str | int
 Hint = str | Callable[[], str]  # a function, such as a search for the nearest name, runs only if the hint is shown
@@ -33,33 +33,43 @@ class FieldError(Exception):
         self.message, self.hint = plain(message), hint
         super().__init__(self.message)
 
+    @property
+    def hint_text(self) -> str:
+        return self.hint if isinstance(self.hint, str) else self.hint()
+
 
 class Problems:
     """The problems of one file, collected so that its author sees all of them together, and notes on the file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._found: list[tuple[Sequence[Key], FieldError]] = []
+        self._problems: list[tuple[Sequence[Key], FieldError]] = []
         self._above: tuple[Key, ...] = ()
         self.notes: list[str] = []
 
     def below(self, *keys: Key) -> Problems:
         """Return a view of these problems for one table of the file, whose key paths are relative to that table."""
         inner = Problems(self.file)
-        inner._found, inner._above, inner.notes = self._found, (*self._above, *keys), self.notes
+        inner._problems, inner._above, inner.notes = self._problems, (*self._above, *keys), self.notes
         return inner
 
     @contextmanager
     def at(self, *keys: Key) -> Iterator[None]:
-        """Record a `FieldError` that the body raises as a problem at this key path, and continue after the body."""
+        """Record an error that the body raises as a problem at this key path, and continue after the body.
+
+        An `InputError` counts like a `FieldError`, unless it already names a place in a file (`StudyError`)."""
         try:
             yield
         except FieldError as wrong:
             self.add(keys, wrong)
+        except StudyError:
+            raise
+        except InputError as error:
+            self.add(keys, FieldError(error.message, error.hint or ""))
 
     def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
         """Record a problem at this key path."""
-        self._found.append(((*self._above, *keys), wrong))
+        self._problems.append(((*self._above, *keys), wrong))
 
     def note(self, keys: Sequence[Key], text: str) -> None:
         """Record a note at this key path, which is not an error."""
@@ -67,10 +77,10 @@ class Problems:
 
     def raise_if_any(self) -> None:
         """Raise StudyError if there are problems: its message is the first problem, and its hint lists the others."""
-        if not self._found:
+        if not self._problems:
             return
-        (keys, wrong), *others = self._found
-        lines = [_hint(wrong), *(f"{self.file}: {_line(*other)}" for other in others[: _MOST_LINES - 1])]
+        (keys, wrong), *others = self._problems
+        lines = [wrong.hint_text, *(f"{self.file}: {_line(*other)}" for other in others[: _MOST_LINES - 1])]
         if more := len(others) - (_MOST_LINES - 1):
             lines += [f"and {more} more problem{'s' if more > 1 else ''} in this file"] if more > 0 else []
         raise StudyError(
@@ -78,13 +88,9 @@ class Problems:
         )
 
 
-def _hint(wrong: FieldError) -> str:
-    return wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
-
-
 def _line(keys: Sequence[Key], wrong: FieldError) -> str:
     """Return a problem in one line, with its hint."""
-    place, hint = key_path(keys), _hint(wrong)
+    place, hint = key_path(keys), wrong.hint_text
     text = f"{place}: {wrong.message}" if place else wrong.message
     return f"{text} ({hint})" if hint else text
 
@@ -112,7 +118,7 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return repr(_short(value))
     if isinstance(value, int):
-        return _short(f"{value:#x}" if abs(value) > _LONG else str(value))  # Python writes a limited number of decimals
+        return _short(f"{value:#x}" if abs(value) > _LARGEST_IN_DECIMAL else str(value))
     if isinstance(value, float):
         return str(value)
     return kind_of(value)

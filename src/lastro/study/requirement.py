@@ -66,14 +66,14 @@ class Requirement:
         return cls.parse(f"{name} {value}")
 
     def met_by(self, value: bool | int | float | None, *, is_lower_bound: bool = False) -> bool | None:
-        """Return whether a property that a probe found meets the requirement; None if that is not known.
+        """Return whether the `value` of the property, as a probe found it, meets the requirement; None if unknown.
 
-        `value` is a count or a time in ms, and may be larger if it `is_lower_bound`."""
+        A count, or a time in ms, is only the least that the value can be if it `is_lower_bound`."""
         if value is None:
             return None
         if self.limit is None:
             return bool(value) is self.wanted
-        if isinstance(value, bool):  # false: there is none of it
+        if isinstance(value, bool):  # False means a count of zero; True, an unknown count
             return None if value else False
         if self.at_least and value >= self.limit:
             return True

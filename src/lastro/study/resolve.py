@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from lastro.errors import InputError, did_you_mean
+from lastro.errors import did_you_mean
 from lastro.results.samples import Metric
 from lastro.shapes import made
 from lastro.stats.stopping import LEAST_BLOCKS
@@ -19,10 +19,11 @@ from lastro.study.levels import (
     FUNCTION,
     NONE,
     PLATFORM,
+    all_options,
     check_level,
     identity,
+    known_names,
     listed_level,
-    options_named,
     options_of_one,
     split_options,
     unknown_name,
@@ -34,7 +35,7 @@ from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
-from lastro.study.variants import check_changes, variants_of, varied
+from lastro.study.variants import check_changes, values_in_variants, variants_of
 from lastro.units import parse_share
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     variants = variants_of(file, schema, functions, problems)
-    chosen = {**settings, **factors, **varied(settings, variants)}
+    chosen = {**settings, **factors, **values_in_variants(settings, variants)}
     metrics = _metrics(file, schema, chosen, problems)
     problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems
     study = Study(
@@ -98,12 +99,12 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
     """Return the factors of the file with their checked levels, {factor: {identity of a level: its spelling}}."""
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
-        if name not in {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}:
+        if name not in known_names(schema):
             problems.add(("factors", name), unknown_name(schema, name))
             continue
         if name in options_of_one(schema):
             with problems.at("factors", name):
-                _require_its_part(file, name)
+                _require_part_of_option(file, name)
         levels = factors.setdefault(name, {})
         for index, raw in enumerate(raw_levels):
             with problems.at("factors", name, index):
@@ -116,7 +117,7 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
 
 
 def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems: Problems) -> ScenarioSchema:
-    """Return the schema with the functions that the study defines, and add the problems of their definitions."""
+    """Return the schema with the functions that the study defines, and record the problems of their definitions."""
     if own and "function" not in schema.chainable:
         hint = "remove [functions], or use a scenario such as chain or load"
         problems.add(("functions",), FieldError(f"scenario {schema.name} sends nothing through a function", hint))
@@ -127,10 +128,10 @@ def _own_functions(own: Sequence[OwnFunction], schema: ScenarioSchema, problems:
     return schema.with_functions(own)
 
 
-def _require_its_part(file: StudyFile, name: str) -> None:
+def _require_part_of_option(file: StudyFile, name: str) -> None:
     """Raise FieldError unless a factor such as `platform.docker.storage` has an effect in every treatment.
 
-    Where it had no effect, treatments with different levels of the factor would be equal."""
+    Without an effect, treatments with different levels of the factor would be equal."""
     kind, part, option = name.split(".", 2)
     if f"{kind}.{option}" in {*file.factors, *file.settings}:
         raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
@@ -153,7 +154,7 @@ def _require_its_part(file: StudyFile, name: str) -> None:
 
 
 def _levels_of(file: StudyFile, kind: str) -> list[str]:
-    """Return the levels of a kind of part in the file: of its factor, or its constant; [`NONE`] without either."""
+    """Return the levels of a kind of part in the file, whether a factor or a constant; [`NONE`] if it is neither."""
     return [str(level) for level in file.factors.get(kind) or [file.settings.get(kind, NONE)]]
 
 
@@ -171,7 +172,8 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
         if kind not in defaults and kind not in file.settings and kind not in file.factors:
             hint = f"name one in [settings], or several in [factors]; valid names: {', '.join(sorted(known))}"
             problems.add(("settings", kind), FieldError(f"the {kind} has no default, and this study names none", hint))
-    chosen = [name for name in file.settings if name in options_named(schema) | options_of_one(schema)]
+    options = all_options(schema)
+    chosen = [name for name in file.settings if name in options]
     names = [name for name in (*schema.parts, *schema.settings, *chosen) if name not in file.factors]
     return {name: written.get(name, defaults.get(name, "")) for name in names}
 
@@ -194,7 +196,7 @@ def _metrics(
 
 
 def _by_metric(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
-    """Return the table "sla" or "cost" (`name`), after checking its values, and that the study reports its metrics."""
+    """Return the table "sla" or "cost" (`name`), and record a problem for each metric or value that cannot be used."""
     known = [metric.name for metric in metrics]
     priced = RESOURCES if name == "cost" else {}
     for key, value in table.items():
@@ -202,37 +204,28 @@ def _by_metric(table: Mapping[str, V], metrics: Sequence[Metric], problems: Prob
             if key not in known and not (key in priced and priced[key].metric(known)):
                 raise FieldError(f"the study has no metric {shown(key)}", partial(did_you_mean, key, known))
             if name == "sla":
-                try:
-                    ServiceLevel.parse(f"{key} {value}", metrics)
-                except InputError as error:
-                    raise FieldError(error.message, error.hint or "") from None
+                ServiceLevel.parse(f"{key} {value}", metrics)
             elif not isinstance(value, float) or not 0 < value < math.inf:
                 raise FieldError(f"a weight must be above zero, but is {shown(value)}")
     return table
 
 
 def _margins(table: Mapping[str, str], metrics: Sequence[Metric], problems: Problems) -> Mapping[str, float]:
-    """Return the table "margins" as fractions, after checking that the study reports its metrics."""
+    """Return the table "margins" as fractions, and record a problem for each metric or value that cannot be used."""
     known, margins = [metric.name for metric in metrics], dict[str, float]()
     for name, text in table.items():
         with problems.at("margins", name):
             if name not in known:
                 raise FieldError(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
-            try:
-                margins[name] = parse_share(text, above_zero=True)
-            except InputError as error:
-                raise FieldError(error.message, error.hint or "") from None
+            margins[name] = parse_share(text, above_zero=True)
     return margins
 
 
 def _requirements(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
-    """Return the table "require" or "wish", after a check of its properties."""
+    """Return the table "require" or "wish" (`key`), and record a problem for each property that cannot be required."""
     for name, value in table.items():
         with problems.at(key, name):
-            try:
-                Requirement.of(name, value)
-            except InputError as error:
-                raise FieldError(error.message, error.hint or "") from None
+            Requirement.of(name, value)
     return table
 
 
@@ -336,7 +329,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
     _margins({name: f"{margin:.15f}" for name, margin in study.margins.items()}, study.metrics, problems)
     _requirements(study.require, problems, "require")
     _requirements(study.wish, problems, "wish")
-    # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
+    # The chosen profile is already applied. `--only` may have left no treatment of another profile, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
 

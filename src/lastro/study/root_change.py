@@ -1,8 +1,8 @@
-"""The changes of a variant for which it has a testbed of its own. Pure.
+"""The changes of a variant that require a separate testbed. Pure.
 
-They are those of the root filesystem of instances: the Debian release, more packages, another root filesystem, or the
-revision of functions that are built from a repository. The revision of the user's own parts is such a change, too,
-since other code starts the instances and daemons."""
+Most of them change the root filesystem of instances: the Debian release, more packages, another root filesystem, or
+the revision of functions that are built from a repository. The revision of the user's own parts also belongs here,
+because it changes the code that starts instances and daemons."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._/@{}^~+-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """The changes of one variant for which it has a testbed of its own; false if there are none.
+    """The changes of one variant that require a separate testbed; false if there are none.
 
-    An empty field leaves the root filesystem as it is in the study. `release` is a Debian release. `packages` are
-    Debian packages to add. `rootfs` is a directory, or an OCI image as Podman writes it, that replaces all files. `git`
-    is the revision from which functions are built, and `parts` that of the parts in the folders of LASTRO_PARTS. The
-    fields have the names of the keys in study files."""
+    An empty field changes nothing. `release` is a Debian release. `packages` are Debian packages to add. `rootfs` is
+    the directory, or the OCI image as Podman writes it, that replaces the root filesystem. `git` is the revision from
+    which functions are built, and `parts` the revision of the parts in the folders of LASTRO_PARTS. The fields are
+    named after the keys in study files."""
 
     release: str = ""
     packages: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ NAMES = tuple(item.name for item in fields(RootChange))
 
 
 def checked(name: str, value: object) -> str:
-    """Return the checked value of a change, one of `NAMES`, as text. Raises: FieldError if it cannot be used."""
+    """Return the value of the change `name` (one of `NAMES`) as text. Raises: FieldError if it cannot be used."""
     values = [str(item).strip() for item in value] if isinstance(value, list) else [str(value).strip()]
     if name == "packages":
         packages = [package.strip() for package in ",".join(values).split(",")]
@@ -74,8 +74,8 @@ def checked(name: str, value: object) -> str:
     return text
 
 
-def with_place(changes: Mapping[str, Level], folder: str) -> dict[str, Level]:
-    """Return the changes of a variant with the absolute path of its root filesystem, which is relative to `folder`."""
+def with_absolute_rootfs(changes: Mapping[str, Level], folder: str) -> dict[str, Level]:
+    """Return the changes of a variant, with a `rootfs` relative to `folder` made absolute."""
     if not (rootfs := str(changes.get("rootfs", ""))):
         return dict(changes)
     transport, _, place = rootfs.partition(":")

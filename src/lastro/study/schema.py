@@ -1,7 +1,7 @@
 """The shape of a study file as pydantic models: its tables and keys, their types and bounds.
 
-Checks that depend on the scenario (names of factors, levels, settings, metrics) are in `resolve`. Importing this module
-imports pydantic; only `load` and the command that prints the JSON Schema do."""
+Checks that depend on the scenario (names of factors, levels, settings, metrics) are in `resolve`. This module imports
+pydantic, so only `load` and the command that prints the JSON Schema import it."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ def _setting(value: Any) -> Any:
     return list(map(_level, value)) if isinstance(value, list) and value else _level(value)
 
 
-ALevel = Annotated[Any, PlainValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
-Levels = Annotated[list[ALevel], Field(min_length=1)]
+LevelValue = Annotated[Any, PlainValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
+Levels = Annotated[list[LevelValue], Field(min_length=1)]
 OneOrMoreLevels = Annotated[
     Levels,
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema(_LEVELS_SCHEMA),
 ]
-ASetting = Annotated[Any, PlainValidator(_setting), WithJsonSchema(_LEVELS_SCHEMA)]
+SettingValue = Annotated[Any, PlainValidator(_setting), WithJsonSchema(_LEVELS_SCHEMA)]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
-ARequirement = Annotated[
+RequirementValue = Annotated[
     Any, PlainValidator(_requirement), WithJsonSchema({"type": ["boolean", "string"], "maxLength": MAX_LEVEL_CHARS})
 ]
 Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
@@ -115,7 +115,7 @@ class DesignTable(StrictTable):
     confidence: float = Field(
         default=0.95, ge=0.5, le=0.9999, description="Confidence level of every interval in the results."
     )
-    baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
+    baseline: dict[str, LevelValue] = Field(default_factory=dict, description="Levels against which ratios are taken.")
     stopping: Literal["fixed", "sequential", "decided"] = Field(
         default="fixed",
         description="`sequential`: after 10 or `replicates` blocks, add more until `precision` or `max_replicates`."
@@ -185,7 +185,7 @@ class ProfileTable(StrictTable):
     """A profile: other replicates and durations for the same study, levels to keep, and treatments to leave out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[str, ASetting] = Field(init=False)
+    __pydantic_extra__: dict[str, SettingValue] = Field(init=False)
 
     replicates: Replicates | None = None
     max_replicates: MaxReplicates | None = None
@@ -210,10 +210,10 @@ class VariantTable(StrictTable):
         default_factory=dict,
         description="The programs of platforms: platform, or platform.program = absolute path.",
     )
-    sysctl: dict[str, ALevel] = Field(
+    sysctl: dict[str, LevelValue] = Field(
         default_factory=dict, description="Settings of the kernel's network in the instances: 'net.ipv4.…' = value."
     )
-    settings: dict[str, ASetting] = Field(
+    settings: dict[str, SettingValue] = Field(
         default_factory=dict, description="Settings, parts and options of parts, as in [settings]: name = value."
     )
     release: OneLine = Field(default="", description="The Debian release of the root filesystem, such as trixie.")
@@ -232,7 +232,7 @@ class StudyFile(StrictTable):
 
     study: StudyTable
     factors: dict[str, Levels] = Field(min_length=1, description="What varies: name = [levels].")
-    settings: dict[str, ASetting] = Field(default_factory=dict, description="What is held constant: name = value.")
+    settings: dict[str, SettingValue] = Field(default_factory=dict, description="What is held constant: name = value.")
     variants: dict[str, VariantTable] = Field(
         default_factory=dict, description="What the levels of the factor `variant` change: [variants.NAME]."
     )
@@ -245,10 +245,10 @@ class StudyFile(StrictTable):
         default_factory=dict,
         description="What a candidate costs, if several hold: a sum of metric = weight; also cpu_hour = price.",
     )
-    require: dict[str, ARequirement] = Field(
+    require: dict[str, RequirementValue] = Field(
         default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
     )
-    wish: dict[str, ARequirement] = Field(
+    wish: dict[str, RequirementValue] = Field(
         default_factory=dict, description="What decides between candidates of like cost: as in [require]."
     )
     margins: dict[str, OneLine] = Field(
@@ -303,10 +303,10 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
 
 
 def without_unknown_keys(document: dict[str, Any], problems: Problems, model: type[StrictTable]) -> dict[str, Any]:
-    """Return the document without unknown keys, and record a problem for each of them.
+    """Return the document without its unknown keys, and record a problem for each unknown key.
 
-    So an unknown key does not hide later problems, such as names that the scenario does not know. If the document has
-    any other error, it is returned unchanged, and nothing is recorded."""
+    This way, an unknown key does not hide later problems, such as names that the scenario does not know. If the
+    document has any other error, it is returned unchanged, and nothing is recorded."""
     try:
         model.model_validate(document)
     except ValidationError as error:
@@ -329,7 +329,7 @@ def _message(detail: ErrorDetails) -> str:
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, but is {shown(detail['input'])}"
     kind = detail["type"]
-    if kind == "too_long" and isinstance(detail["input"], str):  # pydantic's name for it behind our own validator
+    if kind == "too_long" and isinstance(detail["input"], str):  # what pydantic reports behind our own validator
         kind = "string_too_long"
     if kind not in _MESSAGES:
         return detail["msg"]
@@ -338,7 +338,7 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
-    """Return the hint for an error of pydantic: to quote a name with dots, or the nearest known key; may be empty."""
+    """Return the hint for an error of pydantic, such as the nearest known key; empty if there is none."""
     loc = detail["loc"][2:] if detail["loc"][0] == "variants" else detail["loc"]
     is_entry = len(loc) == 2 and loc[0] in ("settings", "factors", "sysctl", "programs")
     if is_entry and isinstance(detail["input"], dict):
@@ -354,7 +354,7 @@ def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], 
 
 
 def _quoted(name: str, table: dict[str, Any]) -> str:
-    """Return the line that the user probably meant: the whole name with its dots in quotes, and the value."""
+    """Return the line that the user probably meant, with the dotted name in quotes: '"platform.nic" = "e1000"'."""
     inner, value = next(iter(table.items()), ("OPTION", "VALUE"))
     name = f"{name}.{inner}"
     if isinstance(value, dict):
@@ -363,7 +363,7 @@ def _quoted(name: str, table: dict[str, Any]) -> str:
 
 
 def _table_in(annotation: Any) -> type[StrictTable] | None:
-    """Return the model of a table in the type of a field: Table, Table | None, list[Table]; None without one."""
+    """Return the table model inside the type of a field (Table, Table | None, list[Table]); None if there is none."""
     if isinstance(annotation, type) and issubclass(annotation, StrictTable):
         return annotation
     return next((table for inner in get_args(annotation) if (table := _table_in(inner))), None)

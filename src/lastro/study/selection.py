@@ -9,14 +9,14 @@ from functools import partial
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.design import combinations, why_no_fraction
-from lastro.study.levels import identity, level_from_text, listed, options_named, options_of_one
-from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, among
+from lastro.study.levels import find_levels, identity, known_names, level_from_text
+from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, baseline_among
 from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, shown
 from lastro.study.resolve import MAX_TRIALS, metrics_of
-from lastro.study.variants import change_from_text, check_changes, touched, varied
+from lastro.study.variants import any_change_applies, change_from_text, check_changes, values_in_variants
 
-ALIKE = "the variants do not differ here"  # the reason for which treatments are left out
+SAME_IN_VARIANTS = "the variants do not differ here"  # the reason why treatments are excluded
 
 
 def name_in(text: str) -> str:
@@ -29,7 +29,7 @@ class Selection:
     """The choices of a user for a study: a profile, levels, constants, and the number of blocks.
 
     `only` has texts such as 'platform=lxc,runc', and `settings` texts such as 'tcp_s=5'. If several texts of `only`
-    name one factor, the levels of all these texts are chosen. `within_s` is the time limit of `until_decided`, in
+    name the same factor, the levels of all of them are kept. `within_s` is the time limit of `until_decided`, in
     seconds; 0 without a limit."""
 
     profile: str | None = None
@@ -41,7 +41,7 @@ class Selection:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of the command line that make these choices, without --profile, as stored with the study."""
+        """The command-line options that make these choices, except --profile, as a campaign stores them."""
         words: list[str] = []
         for option, texts in (("--only", self.only), ("--set", self.settings)):
             for text in texts:
@@ -57,7 +57,7 @@ class Selection:
     def within(self, study: Study, schema: ScenarioSchema) -> Selection:
         """Return the selection without the factors and constants that a study does not have."""
         factors = {factor.name for factor in study.factors}
-        constants = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)} - factors
+        constants = set(known_names(schema)) - factors
         return replace(
             self,
             only=tuple(text for text in self.only if name_in(text) in factors),
@@ -98,15 +98,15 @@ class Selection:
         return replace(study, changes=self.options)
 
 
-WHOLE = Selection()
+WHOLE_STUDY = Selection()
 
 
 def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Sequence[str]) -> Study:
     """Return the study with the variants a and b, whose changes are texts such as 'cpus=1'; a is the reference.
 
-    Treatments in which the variants cannot differ are left out. If the study file defines variants, these and their
-    reference are used instead. The comparison of variants replaces all other questions of the study: ratios to another
-    baseline, and service levels.
+    If the study file defines variants, `a` and `b` must be empty, and the variants of the file are used. Treatments in
+    which `a` and `b` cannot differ are excluded. The comparison of variants replaces all other questions of the study:
+    its baseline becomes the reference variant, and its service levels are dropped.
 
     Raises: InputError if there are no changes, for a change that is not possible, and for changes to a study whose file
     defines variants."""
@@ -123,8 +123,10 @@ def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Seq
                 "such as --b runc=/opt/runc-1.2/runc, or --a cpus=1 --b cpus=2",
             )
         with_changes = replace(study, variants=variants)
-        untouched = [levels for levels in combinations(study) if not touched(with_changes, levels)]
-        rules = [Exclusion({name: (level,) for name, level in levels.items()}, ALIKE) for levels in untouched]
+        untouched = [levels for levels in combinations(study) if not any_change_applies(with_changes, levels)]
+        rules = [
+            Exclusion({name: (level,) for name, level in levels.items()}, SAME_IN_VARIANTS) for levels in untouched
+        ]
         variant = Factor(VARIANT.name, tuple(variants))
         changed = replace(with_changes, factors=(*study.factors, variant), exclusions=(*study.exclusions, *rules))
         options = [word for option, texts in (("--a", a), ("--b", b)) for text in texts for word in (option, text)]
@@ -146,8 +148,7 @@ def _changes(study: Study, schema: ScenarioSchema, option: str, texts: Sequence[
             change = change_from_text(schema, text, study.functions)
             check_changes(schema, change, {factor.name for factor in study.factors})
         except FieldError as wrong:
-            hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
-            raise InputError(f"{option} {text}: {wrong.message}", hint or None) from None
+            raise InputError(f"{option} {text}: {wrong.message}", wrong.hint_text or None) from None
         changes |= change
     return changes
 
@@ -172,10 +173,10 @@ def _with_levels(study: Study, schema: ScenarioSchema, name: str, texts: Iterabl
         hint = f"it is a constant: --set {name}=VALUE changes it" if constant else did_you_mean(name, factors)
         raise InputError(f"--only: {study.file} has no factor '{name}'", hint)
     find = partial(_level, study, schema, factors[name])
-    wanted = {level for text in texts for level in listed(text.split(","), find)}
+    wanted = {level for text in texts for level in find_levels(text.split(","), find)}
     factors[name] = Factor(name, tuple(level for level in factors[name].levels if level in wanted))
     remaining = tuple(factors.values())
-    design = replace(study.design, baseline=among(study.design.baseline, remaining))
+    design = replace(study.design, baseline=baseline_among(study.design.baseline, remaining))
     return replace(study, factors=remaining, design=design)
 
 
@@ -198,8 +199,7 @@ def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[s
     try:
         value = level_from_text(schema, name, texts[0])
     except FieldError as wrong:
-        hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
-        raise InputError(f"--set {name}: {wrong.message}", hint or None) from None
+        raise InputError(f"--set {name}: {wrong.message}", wrong.hint_text or None) from None
     return with_metrics(replace(study, settings={**study.settings, name: value}), study, schema)
 
 
@@ -207,10 +207,10 @@ def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study
     """Return a changed study with its metrics determined again, since they depend on its settings and parts.
 
     The reported metrics are those of the study `before` if its file lists metrics, else those of the chosen parts."""
-    listed = before.metrics != metrics_of(schema, _chosen(before))
+    lists_metrics = before.metrics != metrics_of(schema, _chosen(before))
     return replace(
         changed,
-        metrics=before.metrics if listed else metrics_of(schema, _chosen(changed)),
+        metrics=before.metrics if lists_metrics else metrics_of(schema, _chosen(changed)),
         all_metrics=tuple(schema.metrics_for(_chosen(changed)).values()),
     )
 
@@ -218,7 +218,7 @@ def with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study
 def _chosen(study: Study) -> Mapping[str, object]:
     """Return the choices of a study as `ScenarioSchema.metrics_for` needs them."""
     factors = {factor.name: {level: level for level in factor.levels} for factor in study.factors}
-    return {**study.settings, **factors, **varied(study.settings, study.variants)}
+    return {**study.settings, **factors, **values_in_variants(study.settings, study.variants)}
 
 
 def _with_blocks(study: Study, replicates: int) -> Study:

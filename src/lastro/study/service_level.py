@@ -26,7 +26,7 @@ def is_choice(factor: str) -> bool:
 class ServiceLevel:
     """A limit on a metric, in the metric's unit: at least `limit` if `at_least`, else at most.
 
-    `text` is the service level as text."""
+    `text` is the service level in a uniform spelling: 'latency_p99 ≤ 1 ms'."""
 
     metric: Metric
     limit: float
@@ -48,10 +48,10 @@ class ServiceLevel:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource with a price by the hour, such as CPUs.
+    """A resource with a price per hour, such as CPUs.
 
-    `metrics` are the names of metrics that measure its use; the first of them that a study measures is used. `share` is
-    the unit of these metrics as a fraction of the resource's unit: 1/1024 for MiB if the price is for a GiB."""
+    `metrics` are the names of the metrics that measure its use; the first one that a study measures is used. `share`
+    converts their unit to the unit of the price: 1/1024 if the metrics are in MiB and the price is per GiB."""
 
     metrics: tuple[str, ...]
     share: float = 1.0
@@ -78,7 +78,7 @@ class Cost:
 
     @classmethod
     def of(cls, weights: Mapping[str, float], metrics: Sequence[Metric]) -> Cost:
-        """Return the cost for {name of a metric: weight} or {name of a resource: price by the hour}.
+        """Return the cost for {name of a metric: weight, or name of a resource: price per hour}.
 
         Raises: InputError for an unknown name, and for a resource that no metric measures."""
         by_metric: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The pydantic types for choices of levels, which claims and printed tables contain, and for stand-ins of levels."""
+"""The pydantic types of claims files for choices of levels, and for stand-ins of levels."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from lastro.study.schema import ALevel, OneLine, StrictTable
+from lastro.study.schema import LevelValue, OneLine, StrictTable
 
 
-def _several(value: object) -> object:
+def _list_to_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _one_or_more(value: object) -> object:
+def _to_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-Listed = BeforeValidator(_several)
-Some = Annotated[OneLine, Field(min_length=1)]
-OneOrMore = Annotated[tuple[ALevel, ...], Field(min_length=1), BeforeValidator(_one_or_more)]
+AsTuple = BeforeValidator(_list_to_tuple)  # strict models accept no list for a tuple
+NonEmptyLine = Annotated[OneLine, Field(min_length=1)]
+OneOrMore = Annotated[tuple[LevelValue, ...], Field(min_length=1), BeforeValidator(_to_tuple)]
 Choice = dict[str, OneOrMore]  # {factor: levels}, may be empty; several levels of a factor mean the mean over them
 Side = Annotated[Choice, Field(min_length=1)]
 
@@ -39,5 +39,6 @@ class StandIn(FrozenTable):
 
 
 StandIns = Annotated[
-    tuple[StandIn, ...], BeforeValidator(lambda tables: (tables,) if isinstance(tables, dict) else _several(tables))
+    tuple[StandIn, ...],
+    BeforeValidator(lambda tables: (tables,) if isinstance(tables, dict) else _list_to_tuple(tables)),
 ]

@@ -1,4 +1,4 @@
-"""Topologies of routers, from grids and files: addresses, spare links, and routes that routing protocols must find.
+"""Topologies of routers, from grids and files: addresses, spare links, and the routes that a protocol must find.
 
 A topology is a grid such as `3x3` (`grid_size`, `grid`), or is parsed from the text of a file, which the caller reads
 (`parse`). Links and routers are identified by their indices, which count from 0 in the order of the file. Pure."""
@@ -21,8 +21,8 @@ from lastro.study.problems import shown
 
 NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, never routed
 MOST_ROUTERS = 1024
-COST = 10  # of a link without a cost in its file
-_PREFIX = 30  # two addresses for two routers
+COST = 10  # the cost of a link whose file does not give one
+_PREFIX = 30  # prefix length of a link's subnet, which has two addresses for two routers
 _GRID = re.compile(r"(\d{1,4})x(\d{1,4})")
 _WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge list with two names per line"
 
@@ -51,12 +51,12 @@ class RouterTopology:
 
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
-        """For each router, the indices of its links in the order of its interfaces: the first is that of eth0."""
-        of_routers: list[list[int]] = [[] for _ in self.names]
+        """For each router, the indices of its links in the order of its interfaces: the first link is that of eth0."""
+        links: list[list[int]] = [[] for _ in self.names]
         for number, link in enumerate(self.links):
-            of_routers[link.a].append(number)
-            of_routers[link.b].append(number)
-        return tuple(map(tuple, of_routers))
+            links[link.a].append(number)
+            links[link.b].append(number)
+        return tuple(map(tuple, links))
 
     def interface(self, router: int, link: int) -> str:
         """Return the name of the interface of a router on one of its links."""
@@ -97,7 +97,7 @@ class RouterTopology:
         """Return, for each router, {subnet that is not its own: addresses of the next hops of all shortest paths}.
 
         A router's own subnets are those of its links. Links in `without` do not carry packets. Both ends of such a link
-        still announce its subnet, unless `subnets_gone`: then they have detected the loss of carrier."""
+        still announce its subnet, unless `subnets_gone`, that is, unless they have detected the loss of carrier."""
         gone = frozenset(without)
         costs = [self.distances(router, gone) for router in range(len(self.names))]
         return [self._routes_of(router, costs, gone, subnets_gone) for router in range(len(self.names))]
@@ -127,8 +127,8 @@ class RouterTopology:
     def spare_links(self) -> tuple[int, ...]:
         """Return the indices of the links without which all routers are still connected, in ascending order.
 
-        They are the links outside a minimum spanning tree (Kruskal 1956). Of links with equal costs, the first ones are
-        in the tree."""
+        They are the links outside of a minimum spanning tree (Kruskal 1956). Among links of equal cost, those with
+        lower indices are preferred for the tree."""
         tree_of, spare = list(range(len(self.names))), []
         for number in sorted(range(len(self.links)), key=lambda number: (self.links[number].cost, number)):
             a, b = tree_of[self.links[number].a], tree_of[self.links[number].b]
@@ -139,19 +139,19 @@ class RouterTopology:
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:
-        """Return (router, link) of the path, from router to link, whose cost increases most if links `without` fail.
+        """Return (router, link) of the path whose cost increases most if the links in `without` fail.
 
-        The path leads to the subnet of the link. None if no path becomes longer."""
-        longest, pair = 0.0, None
-        rest = [number for number in range(len(self.links)) if number not in set(without)]
+        The path leads from the router to the subnet of the link. None if no path becomes longer."""
+        largest, path = 0.0, None
+        remaining = [number for number in range(len(self.links)) if number not in set(without)]
         for router in range(len(self.names)):
             before, after = self.distances(router), self.distances(router, without)
-            for number in rest:
+            for number in remaining:
                 ends = (self.links[number].a, self.links[number].b)
-                longer = min(after[end] for end in ends) - min(before[end] for end in ends)
-                if longer > longest:
-                    longest, pair = longer, (router, number)
-        return pair
+                increase = min(after[end] for end in ends) - min(before[end] for end in ends)
+                if increase > largest:
+                    largest, path = increase, (router, number)
+        return path
 
     def corners(self) -> tuple[int, int]:
         """Return the indices of two routers that are far apart; in a grid, they are opposite corners."""
@@ -258,7 +258,7 @@ def _parse_graphml(text: str, name: str) -> RouterTopology:
                 raise InputError(
                     f"{name}: an edge ends at {shown(end)}, which is not a node", "add the node, or drop the edge"
                 )
-    return _topology(name, nodes, _once(pairs))
+    return _topology(name, nodes, _without_repeats(pairs))
 
 
 def _tag(element: ElementTree.Element) -> str:
@@ -278,13 +278,13 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
             )
         cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
         pairs.append((words[0], words[1], cost))
-    return _topology(name, [end for a, b, _ in pairs for end in (a, b)], _once(pairs))
+    return _topology(name, [end for a, b, _ in pairs for end in (a, b)], _without_repeats(pairs))
 
 
-def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Return the links without loops, and with only the first of several links between two routers.
+def _without_repeats(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Return the links without loops, and with only the first of several links between the same two routers.
 
-    Collections of topologies list links in both directions, or parallel links."""
+    Collections of topologies list each link in both directions, or list parallel links."""
     links: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:

@@ -17,9 +17,8 @@ from lastro.study import root_change
 from lastro.study.levels import (
     check_level,
     functions_in,
+    known_names,
     level_from_text,
-    options_named,
-    options_of_one,
     unknown_name,
     written_parts,
 )
@@ -75,7 +74,7 @@ def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: 
     """Return a change of the root filesystem of instances or of parts. Raises: FieldError if it is not possible."""
     if not schema.roots and name != "parts":
         raise FieldError(f"scenario {schema.name} starts no instances, which have a root filesystem", "change another")
-    if name == "git" and not any(each.repository for each in functions):
+    if name == "git" and not any(function.repository for function in functions):
         raise FieldError(
             "no function of the study is built from a repository",
             'add repository = "DIRECTORY" and build = ["COMMAND"] to its table [functions.NAME]',
@@ -85,7 +84,7 @@ def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: 
 
 def change_of_setting(schema: ScenarioSchema, name: str, value: Level | list[Level]) -> Changes:
     """Return the change of a setting, a part, or an option of parts. Raises: FieldError if it is not allowed."""
-    _refuse_place(schema, name)
+    _require_changeable(schema, name)
     return {name: check_level(schema, name, value)}
 
 
@@ -96,14 +95,14 @@ def change_from_text(schema: ScenarioSchema, text: str, functions: Iterable[OwnF
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise FieldError(f"{shown(text)} is not NAME=VALUE", "such as runc=/opt/runc/bin/runc or cpus=1")
-    known = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}
+    known = known_names(schema)
     if name in root_change.NAMES:
         return change_of_root(schema, name, value, functions)
     if value.startswith("/") and name not in known:
         return change_of_program(schema, name, value)
     if name not in known and name.partition(".")[0] in _OF_KERNEL:
         return change_of_sysctl(schema, name, value)
-    _refuse_place(schema, name)
+    _require_changeable(schema, name)
     return {name: level_from_text(schema, name, value)}
 
 
@@ -158,10 +157,12 @@ def variants_of(
     return variants
 
 
-def varied(settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]) -> dict[str, dict[Level, Level]]:
-    """Return {setting that variants change: its values over all variants}, in the form of the levels of factors.
+def values_in_variants(
+    settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]
+) -> dict[str, dict[Level, Level]]:
+    """Return {setting that variants change: {value: value} over all variants}, the form that factors' levels have.
 
-    A variant that does not change a setting has the constant of the study."""
+    In a variant that does not change a setting, the setting has the study's constant value."""
     levels_of: dict[str, dict[Level, Level]] = {}
     for name in dict.fromkeys(name for changes in variants.values() for name in changes):
         levels = [changes.get(name, settings.get(name)) for changes in variants.values()]
@@ -169,7 +170,7 @@ def varied(settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Le
     return levels_of
 
 
-def _refuse_place(schema: ScenarioSchema, name: str) -> None:
+def _require_changeable(schema: ScenarioSchema, name: str) -> None:
     """Raise FieldError for a name that no variant may change: the variant itself, or where a treatment runs."""
     if name == VARIANT.name:
         raise FieldError("a variant cannot change which variant it is", "remove it")
@@ -179,8 +180,10 @@ def _refuse_place(schema: ScenarioSchema, name: str) -> None:
         raise unknown_name(schema, name)
 
 
-def touched(study: Study, levels: Mapping[str, Level]) -> bool:
-    """Return whether any variant's change applies to a treatment; options of parts that it does not use do not."""
+def any_change_applies(study: Study, levels: Mapping[str, Level]) -> bool:
+    """Return whether any variant's change applies to a treatment.
+
+    A change of an option does not apply if the treatment does not use the part with the option."""
     built = {function.name for function in study.functions if function.repository}
     return any(_applies(study.config(levels), name, built) for changes in study.variants.values() for name in changes)
 

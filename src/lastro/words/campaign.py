@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
-from lastro.analysis.joined_campaigns import across_campaigns
+from lastro.analysis.joined_campaigns import compare_members
 from lastro.analysis.properties import PropertyTable
 from lastro.results.provenance import HostFacts
 from lastro.results.samples import MAX_ATTEMPTS, Metric
@@ -105,7 +105,7 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
     """Yield sentences on a report over several campaigns or testbeds; nothing for one campaign.
 
     They say what is combined, how the machines differ, and how ratios are made."""
-    if (across := across_campaigns(report)) is None:
+    if (across := compare_members(report)) is None:
         return
     fleet = report.of_fleet
     yield (_testbeds if fleet else _campaigns)(report, say)

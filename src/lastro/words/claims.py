@@ -110,7 +110,7 @@ def _reason(judgement: Judgement, say: Language) -> str:
         text = say.note(Note(words.contradicted, **values))
     else:
         text = say.note(Note(words.undecided, **values))
-        if judgement.corrected:
+        if judgement.p_is_significant:
             text += " " + say("after correction for the number of claims")
         if not claim.statement.states_figure and claim.slight is None and magnitude_differs(claim, part):
             text += "; " + say("an effect as large as the published one would have been detected")
@@ -171,7 +171,7 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
 
 def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
     """Return the passage in which the source contradicts the claim, and the note on the claim; empty without both."""
-    return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
+    return "; ".join(filter(None, (contradiction_text(claim, say), claim.note_text(say.code))))
 
 
 def _is_bound(claim: Claim) -> bool:

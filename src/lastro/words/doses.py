@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.analysis.doses import Quantity, Spread
+from lastro.analysis.doses import DoseSpread, Quantity
 from lastro.stats.notes import N_
 from lastro.words.language import Language
 
@@ -14,7 +14,7 @@ DOSES_NOTE = N_(
 )
 
 
-def spread_text(quantity: Quantity, spread: Spread | None, say: Language) -> str:
+def spread_text(quantity: Quantity, spread: DoseSpread | None, say: Language) -> str:
     """Return mean and range, '0.98 (0.95 – 1.02)'; only the mean if all values are equal; a dash for None."""
     if spread is None:
         return "—"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.analysis.history import HistoryChange, HistoryReport, KeptSeries
+from lastro.analysis.history import HistoryChange, HistoryReport, HistorySeries
 from lastro.stats.change_points import FEWEST
 from lastro.words.language import Language
 
@@ -10,7 +10,7 @@ from lastro.words.language import Language
 def headline(report: HistoryReport, say: Language) -> str:
     """Return in one line how many changes for the worse are not acknowledged, and which of them is the newest."""
 
-    def measured_utc(alarm: tuple[KeptSeries, HistoryChange]) -> str:
+    def measured_utc(alarm: tuple[HistorySeries, HistoryChange]) -> str:
         series, change = alarm
         return series.points[change.point.at].measured_utc
 
@@ -28,13 +28,13 @@ def headline(report: HistoryReport, say: Language) -> str:
     return say("No change for the worse that is not acknowledged")
 
 
-def treatment_text(series: KeptSeries, say: Language) -> str:
+def treatment_text(series: HistorySeries, say: Language) -> str:
     """Return the levels of a series, with its study or host if the report has several: 'runc · cgroups (edge-7)'."""
     levels = " · ".join(series.levels.values()) or say("the treatment")
     return f"{levels} ({series.place})" if series.place else levels
 
 
-def range_text(series: KeptSeries, change: HistoryChange, say: Language) -> str:
+def range_text(series: HistorySeries, change: HistoryChange, say: Language) -> str:
     """Return the campaign at which a series changed: 'v9', or 'v9 (v8 to v11)' if it is uncertain."""
     first, at, last = (series.points[index] for index in (change.point.first, change.point.at, change.point.last))
     if first == last:

@@ -6,8 +6,8 @@ import math
 
 from lastro.analysis.decision import SlaDecision
 from lastro.results.looks import Look
+from lastro.stats.look_state import DroppedCandidate
 from lastro.stats.notes import N_
-from lastro.stats.settled import Dropped
 from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
@@ -48,7 +48,7 @@ def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
     return say(text, blocks=say.count(more, "more block"), k=len(others) + 1, p=percent(_SURE, say))
 
 
-def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
+def why_dropped(decision: SlaDecision, dropped: DroppedCandidate, say: Language) -> str:
     """Return why a candidate was dropped from the decision: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
     p = odds_text(dropped.chance, say)
     if dropped.why == "unlikely":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from lastro.analysis.topology import beside, is_mesh, loads, n_hosts
+from lastro.analysis.topology import is_mesh, n_hosts, nodes_off_path, path_loads
 from lastro.results.topology import Link, LinkEnd, Node, Topology, Witness
 from lastro.words.topology import device_texts, node_facts, node_heading
 
@@ -19,7 +19,7 @@ def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> 
     lines = list(_list(topology, known, width) if is_mesh(topology) else _chain(topology, known, width))
     if topology.loads:
         lines += ["", "loads"]
-        for (source, target), instruments in loads(topology).items():
+        for (source, target), instruments in path_loads(topology).items():
             way = f"inside {source}" if source == target else f"{source} → {target}"
             lines += _named_lines(way, ", ".join(instruments), width)
     if topology.witnesses:
@@ -68,7 +68,7 @@ def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator
         if link is not None:
             yield from _between(link, reverse=here is link.b, width=width)
             above = there
-    for node in beside(topology):
+    for node in nodes_off_path(topology):
         yield ""
         joints = topology.at(node.role)
         yield from _box(node, None, joints[0][1] if joints else None, node_facts(node, known, hosts), width)

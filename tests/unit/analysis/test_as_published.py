@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines
+from lastro.analysis.as_published import MatchedBars, MatchedLines, MatchedPublication
 from lastro.analysis.claims.load import load_claims, parse_claims
 from lastro.app.contents import content_of
 from lastro.builders.content import Content
@@ -65,7 +65,7 @@ def content(member: str, directory: Path, value: Callable[..., float | None], co
     return content_of([directory / "c"], language(code), all_metrics=False)
 
 
-def printed(found: Content) -> AsPublished:
+def printed(found: Content) -> MatchedPublication:
     assert found.published is not None
     return found.published
 

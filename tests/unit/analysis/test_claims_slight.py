@@ -104,4 +104,4 @@ def test_no_published_claim_says_slightly_of_any_difference() -> None:
 
 def test_every_note_on_a_published_claim_is_told_in_portuguese_too() -> None:
     for name, claim in published_claims().items():
-        assert not claim.note or claim.noted("pt-BR") != claim.note, name
+        assert not claim.note or claim.note_text("pt-BR") != claim.note, name

@@ -19,16 +19,16 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.advice import advise_on_claims
 from lastro.analysis.claims.by_blocks import verdicts_by_blocks
 from lastro.analysis.claims.claim import Claims
-from lastro.analysis.claims.decisive import advise_on_claims
 from lastro.analysis.claims.kinds.recovery import Recovery
 from lastro.analysis.claims.load import parse_claims
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
-from lastro.stats.noise_floor import FORMAT, rescaled
+from lastro.stats.noise_floor import FORMAT, floor_for_blocks
 from lastro.study.model import Level
 from lastro.words.claims import published_text, reason_text
 from lastro.words.claims_text import measured_text
@@ -392,11 +392,11 @@ def test_a_noise_floor_changes_no_verdict_and_is_mentioned_by_claims_and_report_
 
 def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: CampaignData) -> None:
     report = measured(template, TRUE, 1)
-    floor = floor_here(with_floor(report, 0.02, blocks=12).views[0])
+    floor = applicable_floor(with_floor(report, 0.02, blocks=12).views[0])
     assert floor is not None and floor.blocks == BLOCKS
-    assert floor.share == rescaled(0.02, 12, BLOCKS) == pytest.approx(0.02 * math.sqrt(2))
+    assert floor.share == floor_for_blocks(0.02, 12, BLOCKS) == pytest.approx(0.02 * math.sqrt(2))
     assert floor.note == "the noise floor was measured for 12 blocks and scaled to the 6 of this campaign"
-    same = floor_here(with_floor(report, 0.02).views[0])
+    same = applicable_floor(with_floor(report, 0.02).views[0])
     assert same is not None and (same.share, same.note) == (0.02, None)
 
 
@@ -404,7 +404,7 @@ def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template
     report = measured(template, TRUE, 3)
     order = CLAIMS.claims[3].statement
     of_effects = order.model_copy(update={"of": {"link": ("direct",)}, "to": {"link": ("bridge",)}})
-    own = replace(CLAIMS, claims=(CLAIMS.claims[2], CLAIMS.claims[3].stating(of_effects)))
+    own = replace(CLAIMS, claims=(CLAIMS.claims[2], CLAIMS.claims[3].with_statement(of_effects)))
     twisted = measured(template, world(link=0.2, interaction=-0.2), 3)
     for campaign, at in ((report, 0), (twisted, 1)):
         for share, under in ((1e-6, False), (5.0, True)):
@@ -506,7 +506,7 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, s
                 at={"link": links},
             )
             name = f"{links} {ideal} {anomaly}"
-            claims.append(CLAIMS.claims[2].stating(statement).model_copy(update={"id": name, "published": None}))
+            claims.append(CLAIMS.claims[2].with_statement(statement).model_copy(update={"id": name, "published": None}))
     file = replace(CLAIMS, claims=tuple(claims))
     wrong = 0
     for seed in range(seeds):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.testbed_groups import grouped
+from lastro.analysis.testbed_groups import group_testbeds
 from lastro.cli import _fleet_lines, _matrix
 from lastro.platforms.base import AVAILABLE, Availability
 
@@ -22,7 +22,7 @@ PROBED = [
 ]
 DOCTOR = _matrix.document({}, {"adds": ["AppArmor"]}, PROBED, {"runc": "runc version 1.1.5"})
 TESTBEDS = [asked("a"), asked("b", host__kernel="6.6"), LOST]
-FLEET = _fleet_lines.document(TESTBEDS, grouped(TESTBEDS))
+FLEET = _fleet_lines.document(TESTBEDS, group_testbeds(TESTBEDS))
 
 
 def keys(found: Any, path: str = "") -> Iterator[str]:

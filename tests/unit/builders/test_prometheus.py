@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from lastro.analysis.history import HistoryReport, judge
+from lastro.analysis.history import HistoryReport, judge_history
 from lastro.builders.data.prometheus import openmetrics, prometheus
 from lastro.results.history_points import History, HistoryPoint, KeptSummary
 
@@ -43,7 +43,7 @@ def point(day: int, settings: Mapping[str, str], mean: float = 100.0) -> History
 
 
 def report(points: Sequence[HistoryPoint]) -> HistoryReport:
-    return judge(History(tuple(points)), "", {}, {})
+    return judge_history(History(tuple(points)), "", {}, {})
 
 
 @pytest.mark.parametrize("case", ADDITIONS)

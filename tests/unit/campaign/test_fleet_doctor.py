@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, grouped
+from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, group_testbeds
 from lastro.app import fleet_check
 from lastro.cli import doctor, main
 from lastro.cli._fleet_lines import document, lines
@@ -18,7 +18,7 @@ from ...support.asked_testbeds import LOST, PROVENANCE, ROLES, asked
 
 def test_testbeds_with_the_same_facts_are_one_group_and_the_largest_is_first() -> None:
     odd = asked("odd", host__kernel="6.6.0", host__memory_bytes=(4 << 30) + 4096, tools__crun={"version": "crun 1.8"})
-    found = grouped([odd, asked("a"), LOST, asked("b")])
+    found = group_testbeds([odd, asked("a"), LOST, asked("b")])
     assert [[each.name for each in group] for group in found.groups] == [["a", "b"], ["odd"]]
     assert found.differing == {"kernel": ("6.1.0", "6.6.0"), "tools.crun.version": (None, "crun 1.8")}
     assert found.same["tools.runc"] == "runc 1.1.5 (SHA-256 00)" and found.same["root filesystem"] == "ab" * 6
@@ -40,14 +40,14 @@ def test_hosts_of_other_roles_count_where_they_are_not_that_of_the_dut() -> None
 def test_testbeds_on_one_kernel_are_told() -> None:
     a, b = (AskedTestbed(name, (), PROVENANCE, frozenset("xy")) for name in "ab")
     c = AskedTestbed("c", (), PROVENANCE, frozenset("z"))
-    assert grouped([a, b, c]).sharing == (("a", "b"),)
-    assert any(line.startswith("a, b share a kernel") for line in lines([a, b, c], grouped([a, b, c]), 80))
+    assert group_testbeds([a, b, c]).sharing == (("a", "b"),)
+    assert any(line.startswith("a, b share a kernel") for line in lines([a, b, c], group_testbeds([a, b, c]), 80))
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_many_groups_fit_the_screen(width: int) -> None:
     testbeds = [asked(f"testbed-{n}", host__cpu_model=f"AMD EPYC {n} 64-Core Processor at 2 GHz") for n in range(9)]
-    text = list(lines([*testbeds, LOST], grouped(testbeds), width))
+    text = list(lines([*testbeds, LOST], group_testbeds(testbeds), width))
     assert max(map(len, text)) <= width
     assert " ".join(text).startswith("9 of 10 testbeds can be used, in 9 groups that differ ")
     assert sum(line.split().count("testbed-4") for line in text) == 1
@@ -56,10 +56,10 @@ def test_many_groups_fit_the_screen(width: int) -> None:
 
 def test_alike_testbeds_need_no_table() -> None:
     testbeds = [asked("a"), asked("b")]
-    text = "\n".join(lines(testbeds, grouped(testbeds), 200))
+    text = "\n".join(lines(testbeds, group_testbeds(testbeds), 200))
     assert text.startswith("2 of 2 testbeds can be used, and they are alike\n\nThe same on all: distribution Debian; ")
     assert "\ngroup" not in text
-    found = document([*testbeds, LOST], grouped(testbeds))
+    found = document([*testbeds, LOST], group_testbeds(testbeds))
     assert [each["group"] for each in found["testbeds"]] == [1, 1, None] and found["groups"] == [["a", "b"]]
 
 

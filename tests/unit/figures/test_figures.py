@@ -18,7 +18,7 @@ from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects
 from lastro.analysis.claims import Judgement
 from lastro.analysis.claims.claim import PublishedFigure
 from lastro.analysis.claims.kinds import AnyClaim
-from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.noise_floor import applicable_floor
 from lastro.figures import FigurePlan, Picture, pictures, plans
 from lastro.figures.claims import draw_claims
 from lastro.figures.style import style
@@ -155,7 +155,7 @@ def test_a_noise_floor_marks_the_effects(normal: CampaignResults) -> None:
     assert drawn is not None
     assert "noise floor of this host, ± 3 %" in texts(drawn.svg()) and "n = 5 blocks, " in texts(drawn.svg())
     rescaled = replace(normal, noise_floor={"format": FORMAT, "blocks": 20, "metrics": {"throughput": kept}})
-    floor = floor_here(rescaled.views[0])
+    floor = applicable_floor(rescaled.views[0])
     assert floor is not None and floor.share == 0.06
     assert floor.note is not None and "measured for 20 blocks and scaled to the 5" in floor.note
 

@@ -11,7 +11,7 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.histograms import pooled
+from lastro.analysis.histograms import pooled_histograms
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.figures.quantiles import nines
 from lastro.results import hdr
@@ -83,9 +83,11 @@ def added(report: CampaignResults, code: str = "en") -> dict[str, FigurePlan]:
 
 
 def test_histograms_of_trials_are_added_up(report: CampaignResults) -> None:
-    found = [named[HALF.histogram].histogram for _, named in sorted(pooled(report, {HALF.histogram}).items())]
+    found = [
+        named[HALF.histogram].histogram for _, named in sorted(pooled_histograms(report, {HALF.histogram}).items())
+    ]
     assert [(each.n, each.lost) for each in found] == [(15_000, 0), (15_000, 600), (15_000, 0), (15_000, 600)]
-    pool = pooled(report, {FIXED.histogram, "never"})[0][FIXED.histogram]
+    pool = pooled_histograms(report, {FIXED.histogram, "never"})[0][FIXED.histogram]
     assert pool.mean(FIXED.load_metric) == 20_000 and pool.mean("never") is None and len(pool.attempts) == 3
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.topology import shown
+from lastro.analysis.topology import drawn_topology
 from lastro.builders import page_figures
 from lastro.builders.content import Content
 from lastro.figures.topology import topology_picture
@@ -176,7 +176,7 @@ def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_ha
     tmp_path: Path, topology_alone: None
 ) -> None:
     content = content_of(tmp_path / "c", built, "pt-BR")
-    found = shown(content.report)
+    found = drawn_topology(content.report)
     assert found is not None
     assert dict(found.treatment.levels) == {"isolation": "none", "anomaly": "none"}
     assert [(node.role, node.anomaly, node.isolation) for node in found.others] == [

@@ -54,7 +54,7 @@ from lastro.words.language import ENGLISH, language
 
 from ...support.campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from ...support.documents import render_pool, render_suite
-from ..analysis.test_report_model import report_of
+from ..analysis.test_build import report_of
 from ..image.test_guest_host import guest_of
 from ..papers.test_eiras2018 import published_value, study_of
 

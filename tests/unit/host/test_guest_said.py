@@ -43,7 +43,7 @@ from lastro.words.language import ENGLISH
 
 from ...support.campaigns import METRICS, PROVENANCE, make_campaign, make_study
 from ...support.documents import render_html
-from ..analysis.test_report_model import report_of
+from ..analysis.test_build import report_of
 from ..campaign.test_suite_progress import COMPUTE
 from .test_guest_numbers import KVM, ON_KVM, PORTUGUESE, SOFTWARE, TCG, below, of
 

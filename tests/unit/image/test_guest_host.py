@@ -59,7 +59,7 @@ from lastro.words.language import ENGLISH
 from ...support.campaigns import PROVENANCE, make_campaign, make_study
 from ...support.documents import render_latex, render_markdown
 from ...support.recording import RecordingHost, recording_testbed
-from ..analysis.test_report_model import report_of
+from ..analysis.test_build import report_of
 
 LSM = {"security_modules": "capability"}
 TEMPLATE = b"""junk

@@ -15,7 +15,7 @@ import pytest
 from lastro import cli, papers
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.joined_campaigns import across_campaigns
+from lastro.analysis.joined_campaigns import compare_members
 from lastro.analysis.trends import correlated_orders
 from lastro.builders.content import Content
 from lastro.errors import InputError
@@ -25,7 +25,7 @@ from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.load import load
-from lastro.study.model import Design, Factor, among
+from lastro.study.model import Design, Factor, baseline_among
 from lastro.study.selection import Selection
 from lastro.words.campaign import premises
 from lastro.words.language import ENGLISH
@@ -61,7 +61,7 @@ def made(tmp_path: Path) -> Made:
         study = make_study(
             {"platform": platforms},
             replicates=others.pop("replicates", 3),
-            baseline=among({"platform": "native"}, factors),  # as `--only` leaves it
+            baseline=baseline_among({"platform": "native"}, factors),  # as `--only` leaves it
             source=FILE,
         )
         study = replace(study, **others.pop("study", {}))
@@ -124,7 +124,7 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     assert "The numbers are of 2 campaigns" in said and "kernel (6.1 / 6.12)" in said
     assert "through what several campaigns measured: native." in said and "WARNING" not in said
     report = build_report(together(loaded(a, c)))
-    found = across_campaigns(report)
+    found = compare_members(report)
     assert found is not None and found.other_machine and not found.links
     said = " ".join(premises(report, ENGLISH))
     assert "WARNING: The machines differ" in said and "no treatment in common" in said
@@ -133,7 +133,7 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     assert f"lastro report {report.members[0].directory} && lastro report" in page and "lastro plan" not in page
     xen = report.views[0].cells[-1]
     assert xen.summary and xen.ratio and (xen.ratio.value, xen.ratio.interval, xen.decision) == (None, None, "unknown")
-    assert across_campaigns(build_report(together(loaded(a)))) is None
+    assert compare_members(build_report(together(loaded(a)))) is None
 
 
 def baseline_of(*campaigns: CampaignData) -> object:

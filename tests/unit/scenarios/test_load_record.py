@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from lastro import papers
-from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
+from lastro.analysis.remarks import marks_by_metric, values_lost_by_size
 from lastro.campaign.executor import Executor
 from lastro.errors import InstrumentError
 from lastro.results.rows import Attempt
@@ -131,8 +131,8 @@ def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:
         attempts.append(Attempt(trial, 1, 0, trial, "", 60.0, True, (), outcome.notes, outcome.measurements))
     marks = marks_by_metric(attempts, {"pdr", "pdr_upper"})
     assert [mark.kind for mark in marks["pdr_upper"]] == [AT_LEAST]
-    assert lost_by_its_size("pdr_upper", attempts, marks["pdr_upper"])
-    assert not lost_by_its_size("pdr", attempts, marks["pdr"])
+    assert values_lost_by_size("pdr_upper", attempts, marks["pdr_upper"])
+    assert not values_lost_by_size("pdr", attempts, marks["pdr"])
 
 
 def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
@@ -145,7 +145,7 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     assert remark.text.startswith("no rate meets the goal ndr: frames were lost at 1,000 frames a second")
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
-    assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
+    assert values_lost_by_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
 
 
 def test_a_trial_whose_pdr_no_load_meets_is_valid_and_has_no_cost_and_no_latency() -> None:
@@ -156,7 +156,7 @@ def test_a_trial_whose_pdr_no_load_meets_is_valid_and_has_no_cost_and_no_latency
     assert outcome.valid and not outcome.measurements
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
     for name in ("pdr", "pdr_conditional", "ndr", "frames_per_cpu_s", "host_cpus", "latency_p99_at_50pct"):
-        assert lost_by_its_size(name, [attempt], marks_by_metric([attempt], {name})[name]), name
+        assert values_lost_by_size(name, [attempt], marks_by_metric([attempt], {name})[name]), name
     with pytest.raises(InstrumentError, match="no PDR"):
         LoadScenario.calibration_value(cast(Any, None), "profile/native", outcome)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.host_facts import recorded
+from lastro.analysis.host_facts import unnamed_facts
 from lastro.builders.part_properties import part_tables
 from lastro.cli._properties import property_lines, property_list
 from lastro.results.provenance import Provenance
@@ -70,4 +70,4 @@ def test_a_report_has_a_table_for_each_kind() -> None:
         (("ovs", "at least 32", "not known", "not known"),),
     )
     assert links.title == "Properties of links"
-    assert recorded({"properties": stored}) == {}, "times are among them: they are no condition"
+    assert unnamed_facts({"properties": stored}) == {}, "times are among them: they are no condition"

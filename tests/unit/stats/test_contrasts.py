@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import compare_one, linear, one_sided_p, p_above
+from lastro.stats.contrasts import compare_one, one_sided_p, p_above, sum_of_means
 from lastro.stats.simultaneous import Pair
 
 
@@ -26,7 +26,7 @@ def test_without_weights_there_is_no_comparison() -> None:
     model = fitted(a=[1.0, 2.0, 4.0], b=[2.0, 3.0, 4.5])
     found = compare_one(model, {}, {}, 0.95)
     assert found.ratio.value is None and found.p is None and found.ratio.absent_because == "no cell has a weight"
-    assert linear(model, {"a": 0.0}, 0.95).absent_because == "no cell has a weight"
+    assert sum_of_means(model, {"a": 0.0}, 0.95).absent_because == "no cell has a weight"
     with pytest.raises(KeyError):
         compare_one(model, {"c": 1.0}, {"a": 1.0}, 0.95)
 
@@ -82,6 +82,6 @@ def test_one_sided_tests_of_a_bound_agree_with_the_interval(log: bool) -> None:
     assert interval is not None
     assert one_sided_p(model, {"b": 1.0}, {"a": 1.0}, interval.low) == pytest.approx(0.05, abs=2e-3)
     assert one_sided_p(model, {"b": 1.0}, {"a": 1.0}, interval.high) == pytest.approx(0.95, abs=2e-3)
-    mean = linear(model, {"b": 1.0}, 0.9)
+    mean = sum_of_means(model, {"b": 1.0}, 0.9)
     assert mean.interval is not None
     assert p_above(model, {"b": 1.0}, mean.interval.low) == pytest.approx(0.05)

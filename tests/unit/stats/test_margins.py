@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.stats import margins
-from lastro.stats.margins import Candidate, RatioTest, gate, worse_than
+from lastro.stats.margins import GateCandidate, RatioTest, gate, worse_than
 from lastro.stats.ratios import unpaired_ratio
-from lastro.stats.sampled import SampledMean
+from lastro.stats.sampled_mean import SampledMean
 from lastro.stats.student import Side
 
 from ...support.products import combinations
@@ -26,8 +26,8 @@ def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float,
     return margins.ratio_test(SampledMean.of(values), SampledMean.of(baseline), limit, side)
 
 
-def candidate(values: Sequence[float], baseline: Sequence[float], better: Literal["higher", "lower"]) -> Candidate:
-    return Candidate(SampledMean.of(values), SampledMean.of(baseline), better)
+def candidate(values: Sequence[float], baseline: Sequence[float], better: Literal["higher", "lower"]) -> GateCandidate:
+    return GateCandidate(SampledMean.of(values), SampledMean.of(baseline), better)
 
 
 def normal(rng: random.Random, n: int, mean: float = 100.0, sd: float = 8.0) -> list[float]:

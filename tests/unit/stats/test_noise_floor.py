@@ -8,17 +8,17 @@ from statistics import fmean
 
 import pytest
 
-from lastro.analysis.noise_floor import Floor, kept_floors
+from lastro.analysis.noise_floor import Floor, stored_floors
 from lastro.errors import InputError
 from lastro.stats.intervals import t_quantile
 from lastro.stats.noise_floor import (
     FORMAT,
-    distance,
+    blocks_apart,
+    floor_for_blocks,
+    floor_of_contrast,
     is_below_floor,
     noise_floor,
     pairs_of,
-    rescaled,
-    scaled,
     toss,
 )
 from lastro.study.aa_study import aa_study, first_treatments
@@ -51,7 +51,7 @@ def test_the_trials_of_a_pair_are_as_far_apart_as_in_a_block_of_the_study(
     trials: int, aa_trials: int, blocks: int
 ) -> None:
     rng, n = random.Random(1), 4000
-    assert distance(trials, aa_trials) == blocks
+    assert blocks_apart(trials, aa_trials) == blocks
     apart = fmean(abs(a - b) for a, b in (rng.sample(range(trials), 2) for _ in range(n)))
     assert max(1, apart / aa_trials) == pytest.approx(blocks, abs=0.5)
 
@@ -77,12 +77,12 @@ def test_noise_that_lasts_over_many_pairs_raises_the_floor() -> None:
 def test_a_floor_made_for_other_blocks_is_scaled_to_what_they_would_have_given(made_for: int, blocks: int) -> None:
     pairs = aa(random.Random(6), 400)
     found, wished = (noise_floor(pairs, n, 0.95, "x").floor for n in (made_for, blocks))
-    assert found is not None and rescaled(found, made_for, blocks) == pytest.approx(wished)
+    assert found is not None and floor_for_blocks(found, made_for, blocks) == pytest.approx(wished)
 
 
 def test_the_floor_of_means_over_several_is_less_as_their_spread_is() -> None:
-    assert scaled(0.03, (1, -1)) == pytest.approx(0.03)
-    assert scaled(0.03, [1 / 4] * 4 + [-1 / 4] * 4) == pytest.approx(0.03 / 2)
+    assert floor_of_contrast(0.03, (1, -1)) == pytest.approx(0.03)
+    assert floor_of_contrast(0.03, [1 / 4] * 4 + [-1 / 4] * 4) == pytest.approx(0.03 / 2)
     assert (
         is_below_floor(0.03, 0.029, (1, -1))
         and is_below_floor(0.03, -0.029, (1, -1))
@@ -147,5 +147,5 @@ def test_floors_are_read_from_what_was_kept_and_nothing_else() -> None:
         "blocks": 5,
         "metrics": {"a": {"floor": 0.03, "treatment": "t"}, "b": {"floor": None}},
     }
-    assert kept_floors(kept) == {"a": Floor(0.03, 5)}
-    assert kept_floors(None) == kept_floors({}) == {}
+    assert stored_floors(kept) == {"a": Floor(0.03, 5)}
+    assert stored_floors(None) == stored_floors({}) == {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lastro.analysis.variants import question
+from lastro.analysis.variants import variant_test
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError
 from lastro.platforms.base import Platform
@@ -17,7 +17,7 @@ from lastro.study.design import baseline_indices, treatments
 from lastro.study.load import parse
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
-from lastro.study.selection import ALIKE, Selection, with_variants
+from lastro.study.selection import SAME_IN_VARIANTS, Selection, with_variants
 
 SCHEMAS = schemas()
 HEAD = '[study]\nname = "x"\nscenario = "chain"\n[settings]\nattachment = "veth-direct"\nfunction = "firewall"\n'
@@ -62,7 +62,9 @@ def test_the_command_line_makes_two_variants_of_which_a_is_the_reference() -> No
     assert found.variants == {"a": {"platform.runc.program": "/opt/old"}, "b": {"platform.runc.program": "/opt/new"}}
     rows = treatments(found)
     assert [row.levels for row in rows] == [{"platform": "runc", "variant": each} for each in ("a", "b")]
-    assert {rule.reason for rule in found.exclusions} == {ALIKE}, "docker and native start no runc of this study"
+    assert {rule.reason for rule in found.exclusions} == {SAME_IN_VARIANTS}, (
+        "docker and native start no runc of this study"
+    )
     assert baseline_indices(found, rows) == {0: 0, 1: 0}
     assert found.changes == ("--a", "runc=/opt/old", "--b", "runc=/opt/new")
     everywhere = varied("net.ipv4.tcp_rmem=4096 9000 9000", "function.firewall.rules=5")
@@ -72,8 +74,8 @@ def test_the_command_line_makes_two_variants_of_which_a_is_the_reference() -> No
 
 def test_the_margin_of_the_metric_in_the_study_is_that_of_its_variants() -> None:
     found = study(BOTH + '[variants.after.settings]\ntcp_s = 3\n[margins]\njitter = "8%"\n')
-    assert question(found, "jitter").margin == 0.08 and question(found, "throughput").margin == 0.03
-    assert question(found, "jitter", 0.01).margin == 0.01
+    assert variant_test(found, "jitter").margin == 0.08 and variant_test(found, "throughput").margin == 0.03
+    assert variant_test(found, "jitter", 0.01).margin == 0.01
     assert with_variants(study(PLAIN + '[margins]\njitter = "8%"\n'), SCHEMAS["chain"], (), ("tcp_s=2",)).margins
 
 
@@ -145,4 +147,8 @@ def test_a_runtime_has_its_own_program_in_every_command() -> None:
 
 def test_campaigns_with_other_variants_are_not_of_one_study() -> None:
     one, other = (study(BOTH + f"[variants.after.settings]\ntcp_s = {n}\n") for n in (3, 4))
-    assert one.settings == other.settings and one.held != other.held and one.held["variants.after.tcp_s"] == 3
+    assert (
+        one.settings == other.settings
+        and one.constants != other.constants
+        and one.constants["variants.after.tcp_s"] == 3
+    )

@@ -6,26 +6,26 @@ The rule, which docs/explanation-claims.md explains in full:
 1. A claim becomes contrasts of the campaign's cells, over the strata in which everything that it compares was measured.
    If there is nothing to compare, or if fewer than two blocks were run, it is untestable here.
 2. Each claim has two p-values: of the hypothesis that it is false, and of the hypothesis that its contrary is false.
-   A claim with several parts is true if every part is (the largest p counts); its contrary is true if the contrary of
-   any part is (the smallest p counts, times the number of parts). A part that states a sign is tested against zero; a
-   part that states equivalence, by two one-sided tests against its margin. A recovery needs a loss and a gain: the
-   larger of their p-values counts.
+   A claim with several parts is true if every part is true, so the largest p counts. Its contrary is true if the
+   contrary of any part is true, so the smallest p counts, times the number of parts. A part that states a sign is
+   tested against zero; a part that states equivalence is tested against its margin, by two one-sided tests. A recovery
+   needs a loss and a gain: the larger of their p-values counts.
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
-   claims that could be tested. If it is not below 1 - confidence, the claim is not distinguishable here. A recovery
-   without a loss is untestable here, but stays in the family. Where a mean is only a lower bound, because the study
-   ended the search for it, a claim is untestable here if the true mean could change its verdict; it stays in the
-   family. A sign that the true mean could only confirm is judged; its magnitude is then only a bound.
+   claims that could be tested. If p is not below 1 - confidence, the claim is not distinguishable here. A recovery
+   without a loss is untestable here, but stays in the family. If a mean is only a lower bound because the study ended
+   the search for it, the claim is untestable here if the true mean could change its verdict; it stays in the family. A
+   sign that the true mean could only confirm is judged; its magnitude is then only a bound.
 4. Otherwise, if the data support the contrary, the claim is contradicted.
 5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
-   within the tolerance of the published figure. If not, it holds in the same direction: with another size if the whole
-   interval lies outside, and else too imprecisely to tell. The figure of "slightly" is a bound of the ratio.
-   A published difference in a unit that depends on the speed of the processor is not compared with what a guest in
-   software measured.
+   within the tolerance of the published figure. If not, the effect has the same direction: it has another size if the
+   whole interval lies outside of the tolerance, and is too imprecise to compare if only a part does. The figure of
+   "slightly" is a bound of the ratio. A published difference in a unit that depends on the speed of the processor is
+   not compared with measurements in an emulated guest.
 
 Sources: Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987) 657-680 (two one-sided tests); Berger, Technometrics 24
 (1982) 295-300 (every part at its full level); Holm, Scand. J. Statist. 6 (1979) 65-70.
 
-Pure: a report in, judgements out."""
+Pure: it takes the results of a campaign and returns judgements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
-from lastro.analysis.claims.stand_ins import Substitution, as_measured
+from lastro.analysis.claims.stand_ins import Substitution, with_stand_ins
 from lastro.results.samples import depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import Estimate, Interval
@@ -64,10 +64,10 @@ class Judgement:
     `part` is the part of the claim that decided the verdict; `effects` has all parts. For an untestable claim, `part`
     and `effects` may be None; `why_not` has the reasons. `p` is the uncorrected p-value; `p_adjusted` is corrected by
     Holm's method over the claims of the file. A recovery without a loss, and a claim that a lower bound leaves open,
-    have p-values although they are untestable. `n_blocks` is the number of blocks with valid trials. `corrected` is
-    true if `p` is significant without the correction. `stand_in` are the stand-ins by which the claim was judged;
-    `claim` then states these levels. `so` is true if `p` is evidence for the claim, and false if it is evidence against
-    the claim. `open` is true if the true value of a mean that is only a lower bound could overturn this evidence."""
+    have p-values although they are untestable. `n_blocks` is the number of blocks with valid trials. `p_is_significant`
+    says whether `p` is significant without the correction. `stand_in` are the levels that replaced published levels;
+    `claim` then states these levels. `supports` is true if `p` is evidence for the claim, and false if it is evidence
+    against it. `is_open` is true if the true value of a mean that is only a lower bound could overturn it."""
 
     claim: Claim
     verdict: Verdict = "untestable here"
@@ -78,10 +78,10 @@ class Judgement:
     p_adjusted: float | None = None
     n_blocks: int = 0
     why_not: tuple[Note, ...] = ()
-    corrected: bool = False
+    p_is_significant: bool = False
     stand_in: tuple[Substitution, ...] = ()
-    so: bool = False
-    open: bool = False
+    supports: bool = False
+    is_open: bool = False
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
@@ -90,10 +90,12 @@ def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
 
 
 def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim in this campaign. Raises: Untestable if the campaign lacks the data.
+    """Return the effects of a claim in this campaign.
 
-    The speed of an emulated guest is not that of a host. So a claim on a level is untestable there, and the effects on
-    a metric that depends on the speed of a processor are marked as incomparable."""
+    An emulated guest does not have the speed of a host. So a claim about a level is untestable in it, and effects on a
+    metric that depends on the speed of a processor are marked as incomparable.
+
+    Raises: Untestable if the campaign lacks the data."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
         emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
@@ -114,10 +116,10 @@ _PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measur
 def judge_by(
     claims: Claims, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects]
 ) -> tuple[Judgement, ...]:
-    """Judge each claim by its effects; the rule is the same for any number of reports of one study.
+    """Judge each claim by its effects in one or several reports of the same study.
 
     `effects` returns the effects of a claim, and raises Untestable if the reports lack the data for the claim."""
-    n_blocks = sum(len(_blocks(report)) for report in reports)
+    n_blocks = sum(len(report.blocks) for report in reports)
     tested = [_test_or_stand_in(claim, reports, effects, n_blocks) for claim in claims.claims]
     adjusted = holm([judgement.p for judgement in tested])
     return tuple(
@@ -125,19 +127,14 @@ def judge_by(
     )
 
 
-def _blocks(report: CampaignResults) -> set[int]:
-    """Return the blocks with a valid value."""
-    return {point.block for row in report.rows for cell in row.cells for point in cell.points}
-
-
 def _test_or_stand_in(
     claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
 ) -> Judgement:
     """Test a claim, with stand-ins for published levels that were not measured.
 
-    If it cannot be tested with stand-ins either, the reasons are those for the published levels."""
-    statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
-    judgement = _test(claim.stating(statement), effects, n_blocks)
+    If the claim cannot be tested with stand-ins either, the reasons in the result are about the published levels."""
+    statement, stand_in = with_stand_ins(claim.statement, claim.stand_in, reports)
+    judgement = _test(claim.with_statement(statement), effects, n_blocks)
     if not stand_in:
         return judgement
     is_tested = judgement.effects is not None or judgement.p is not None
@@ -162,10 +159,10 @@ def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blo
     if effects.nothing and not effects.bounded:
         return Judgement(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
-        return Judgement(claim, effects=effects, part=worst, p=p_against, open=worst.open_against)
+        return Judgement(claim, effects=effects, part=worst, p=p_against, is_open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
     is_open = any(part.open_for for part in effects.parts)
-    return Judgement(claim, effects=effects, part=weakest, p=p_for, so=True, open=is_open)
+    return Judgement(claim, effects=effects, part=weakest, p=p_for, supports=True, is_open=is_open)
 
 
 def too_few_blocks(n: int) -> Note:
@@ -183,14 +180,14 @@ def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignR
     """Return the judgement of a tested claim with its corrected p-value, and the verdict that follows from it."""
     alpha = report.study.design.alpha
     metric = tested.claim.statement.metric
-    if tested.so and tested.effects and p_adjusted is not None and p_adjusted < alpha:
+    if tested.supports and tested.effects and p_adjusted is not None and p_adjusted < alpha:
         tested = replace(tested, part=_farthest_off(tested.claim, tested.effects) or tested.part)
     judgement = replace(
         tested,
         unit=next((known.unit for known in report.metrics if known.name == metric), ""),
         p_adjusted=p_adjusted,
         n_blocks=n_blocks,
-        corrected=tested.p is not None and tested.p < alpha,
+        p_is_significant=tested.p is not None and tested.p < alpha,
     )
     verdict = _verdict(judgement, alpha)
     if judgement.effects and _is_left_open(judgement, verdict):
@@ -205,7 +202,7 @@ def _verdict(judgement: Judgement, alpha: float) -> Verdict:
         return "untestable here"
     if judgement.p_adjusted >= alpha:
         return "not distinguishable here"
-    if not judgement.so:
+    if not judgement.supports:
         return "contradicted"
     if magnitude_agrees(judgement.claim, judgement.part):
         return "reproduced"
@@ -226,13 +223,13 @@ def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
     if judgement.effects is None or judgement.p is None:
         return False
     has_open_part = any(part.open for part in judgement.effects.parts)
-    return judgement.open or (verdict == "not distinguishable here" and has_open_part)
+    return judgement.is_open or (verdict == "not distinguishable here" and has_open_part)
 
 
 def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
-    """Return the part whose magnitude agrees the least with the published figure; None if all parts agree.
+    """Return the part whose magnitude agrees least with the published figure; None if all parts agree.
 
-    A part beyond the tolerance comes before one that is too imprecise."""
+    A part that lies outside of the tolerance takes precedence over a part that is too imprecise."""
     low, high = tolerated(claim)
 
     def distance(part: ClaimContrast) -> tuple[bool, float]:
@@ -245,7 +242,7 @@ def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies within the tolerance of the published figure.
 
-    True without a figure. Also true for a claim that states the figure itself: its tests judge the figure."""
+    True without a figure. Also true if the claim states the figure itself, because its tests judge the figure."""
     if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
@@ -283,9 +280,9 @@ def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
 
 
 def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:
-    """Return the interval of the effect, converted to the measure of the published figure if there is one.
+    """Return the interval of the effect, in the measure of the published figure if there is one.
 
-    None for a difference that cannot be compared with a published figure, and without such an interval."""
+    None if the effect has no interval in this measure, or if it is a difference that is incomparable."""
     measure = judged_measure(claim, part)
     if measure == "difference" and part.incomparable:
         return None

@@ -32,22 +32,22 @@ class VerdictsAfter:
 def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfter, ...]:
     """Judge the claims by the first 2, 3, ... blocks of a campaign, each time as if it had ended there.
 
-    Of more than `_MOST_SHOWN` numbers of blocks, some are left out at regular intervals, but not the first or last."""
+    There are at most `_MOST_SHOWN` numbers, spread evenly from 2 to all blocks."""
     blocks = sorted({attempt.block for attempt in data.attempts})
     numbers: Sequence[int] = range(2, len(blocks) + 1)
     if len(numbers) > _MOST_SHOWN:
         step = (len(numbers) - 1) / (_MOST_SHOWN - 1)
         numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
     return tuple(
-        VerdictsAfter(n, judge(claims, build_report(_first(data, blocks[:n]), all_metrics=True))) for n in numbers
+        VerdictsAfter(n, judge(claims, build_report(_only_blocks(data, {*blocks[:n]}), all_metrics=True)))
+        for n in numbers
     )
 
 
-def _first(data: CampaignData, blocks: Collection[int]) -> CampaignData:
-    """Return the data of these blocks alone."""
-    kept = set(blocks)
+def _only_blocks(data: CampaignData, blocks: Collection[int]) -> CampaignData:
+    """Return the data without the trials of other blocks."""
     return replace(
         data,
-        attempts=[attempt for attempt in data.attempts if attempt.block in kept],
-        trials=[trial for trial in data.trials if trial.block in kept],
+        attempts=[attempt for attempt in data.attempts if attempt.block in blocks],
+        trials=[trial for trial in data.trials if trial.block in blocks],
     )

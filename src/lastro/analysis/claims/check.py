@@ -1,4 +1,4 @@
-"""Checks of a claim against its study, which Pydantic cannot make: names, sides, figures and their units."""
+"""Check a claim against its study: names, sides, figures and their units, which pydantic cannot check."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
 from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of, units_of
-from lastro.analysis.claims.said import check_sentence
+from lastro.analysis.claims.sentence import check_sentence
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import StandIn
 
-_ROUNDING = 1e-9  # of 0.9 - 1, for example
+_ROUNDING = 1e-9  # relative rounding error of an effect such as 0.9 - 1
 
 
 def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
@@ -45,7 +45,7 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
 
 
 def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
-    """Record a problem for each metric or factor of a statement that the study lacks, and for wrong sides."""
+    """Record the problems of a statement's metrics, factors and sides."""
     for place, name in enumerate(statement.metrics):
         with problems.at(*here, "also" if place else "metric"):
             check_metric(name, study)
@@ -73,8 +73,9 @@ def _check_sides(statement: Statement, sides: Mapping[str, Levels], outside: Seq
         raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
     if twice := [name for name in outside if outside.count(name) > 1 or name in in_sides]:
         raise FieldError(f"names {shown(twice[0])} twice")
-    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
-        if one and {k: set(v) for k, v in one.items()} == {k: set(v) for k, v in other.items()}:
+    as_sets = {key: {factor: set(levels) for factor, levels in side.items()} for key, side in sides.items() if side}
+    for (first, levels), (second, other_levels) in itertools.combinations(as_sets.items(), 2):
+        if levels == other_levels:
             raise FieldError(f"`{first}` and `{second}` are the same", BOTH_WAYS)
 
 
@@ -97,7 +98,7 @@ def _check_margin(claim: Claim) -> None:
 
 
 def _check_slight(claim: Claim) -> None:
-    """Raise FieldError if "slightly" is without a direction, or is not the only magnitude of the claim."""
+    """Raise FieldError if `slight` is set without a direction, or besides another magnitude of the claim."""
     if claim.slight is None:
         return
     if claim.direction not in ("higher", "lower"):
@@ -180,7 +181,7 @@ def _check_stand_in(
 def _levels_known(study: Study) -> set[tuple[str, Level]]:
     """Return the set of (factor, level) of all levels of a study, and of its constants.
 
-    Constants below 1 are limits of the apparatus: no sentence means 0.3 foreign CPUs by "30 %"."""
+    Constants below 1 are left out, since they are limits of the apparatus: "30 %" never means 0.3 foreign CPUs."""
     constants = {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
     return constants | {(factor.name, level) for factor in study.factors for level in factor.levels}
 

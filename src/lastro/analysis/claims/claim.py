@@ -1,4 +1,4 @@
-"""The model of claims: statements of a paper or a user on a study, which a campaign can reproduce or contradict.
+"""The model of claims: statements of a paper or a user about a study, which a campaign can reproduce or contradict.
 
 A kind of claim is one module in `kinds`, with a subclass of `Statement`: the table in a claims file, its checks, its
 contrasts, its words. The models are frozen, and pydantic reads them from TOML."""
@@ -19,7 +19,7 @@ from lastro.study.model import NAME_PATTERN, Level, Levels, Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
-from lastro.study.sides import Choice, FrozenTable, Listed, Some, StandIns
+from lastro.study.sides import AsTuple, Choice, FrozenTable, NonEmptyLine, StandIns
 
 Change = Callable[[str, tuple[Level, ...]], tuple[Level, ...]]  # (factor, its levels) to other levels of the factor
 MeanAt = Callable[[Levels], float | None]  # the mean of a metric in a campaign at some levels
@@ -48,17 +48,17 @@ EQUIVALENCE = VerdictWords(
 
 
 class Statement(FrozenTable):
-    """What a claim states on a metric under the conditions `at`. Each kind is a subclass in a separate module.
+    """What a claim states about a metric under the conditions `at`. Each kind is a subclass in a separate module.
 
     `key` is the name of the table in a claims file. `figures` are the kinds of published figures by which the effect
-    may be judged. `states_figure` is True if the statement is about the published figure itself: then only its tests
-    judge the figure."""
+    may be judged. `states_figure` is True if the statement is about the published figure itself, so that its tests
+    already judge the figure."""
 
     key: ClassVar[str] = ""
     figures: ClassVar[tuple[str, ...]] = ()
     states_figure: ClassVar[bool] = False
 
-    metric: Some
+    metric: NonEmptyLine
     at: Choice = Field(default_factory=dict)
 
     @property
@@ -68,12 +68,12 @@ class Statement(FrozenTable):
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """The limits between which the mean lies by the statement, in the metric's unit; None for a comparison."""
+        """The limits that the statement gives for the mean, in the metric's unit; None for a comparison."""
         return None
 
     @property
     def decisive_mean(self) -> Literal["mean", "worst"] | None:
-        """Whether the mean over all conditions decides, or that in the worst; None without this choice."""
+        """Whether the mean over all conditions or the worst condition decides; None if the kind has no such choice."""
         return None
 
     def choices(self) -> Mapping[str, Levels]:
@@ -94,7 +94,7 @@ class Statement(FrozenTable):
         """Raise FieldError if keys of this kind of statement contradict each other or the claim."""
 
     def with_levels(self, change: Change) -> Self:
-        """Return the statement with its levels replaced: `change` is called with each factor and its levels."""
+        """Return the statement with its levels replaced; `change` returns the new levels of a factor."""
         sides = {key: side for key, side in self if isinstance(side, dict)}
         return self.model_copy(update={key: changed(side, change) for key, side in sides.items()})
 
@@ -128,9 +128,10 @@ class Statement(FrozenTable):
 
 
 class OverConditions(Statement):
-    """A statement on means over all conditions; with `over = "worst"`, on those of each condition: the worst decides.
+    """A statement on means over all conditions or, with `over = "worst"`, on the means of each condition.
 
-    A condition is a combination of the levels of all factors that the statement does not compare."""
+    A condition is a combination of the levels of all factors that the statement does not compare. The worst condition
+    is the one with the weakest evidence for the statement."""
 
     over: Literal["mean", "worst"] = "mean"
 
@@ -168,12 +169,13 @@ class PublishedFigure(FrozenTable):
     """A published figure: a ratio, a share (a fraction) or a difference in `unit`; one of them is judged.
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
-    measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, instead of a
-    value with a tolerance. `printed` is the figure as the source prints it. Alternatively, the figure is read from a
-    `table` of the file; `columns` are then the metrics whose cells are shown for a claim of a level."""
+    measured effect from the judged figure, in the unit of the figure. A share may have a bound, `at_least` or
+    `at_most`, instead of a value with a tolerance. `printed` is the figure as the source prints it. If `table` names a
+    table of the file, the figure is read from this table; for a claim about a level, the cells of the metrics `columns`
+    are shown."""
 
     table: OneLine = ""
-    columns: Annotated[tuple[OneLine, ...], Listed] = ()
+    columns: Annotated[tuple[OneLine, ...], AsTuple] = ()
     ratio: float | None = Field(default=None, gt=0)
     share: float | None = None
     at_least: float | None = Field(default=None, gt=0, le=1)
@@ -215,9 +217,9 @@ _FIGURES = ("ratio", "share", "at_least", "at_most", "difference")
 class Contradiction(FrozenTable):
     """A passage of the same source that contradicts a claim: its sentence, translations by language code, its place."""
 
-    says: Some
+    says: NonEmptyLine
     says_in: dict[str, OneLine] = Field(default_factory=dict)
-    where: Some
+    where: NonEmptyLine
 
     def text(self, language: str) -> str:
         """Return the sentence in a language, or in English if the file has no translation."""
@@ -227,15 +229,15 @@ class Contradiction(FrozenTable):
 class Claim(FrozenTable):
     """A claim: `says` is its sentence, `says_in` has translations by language code, `where` is its place in the source.
 
-    Its statement is in a field with the name `key` of its kind, which `kinds` adds. `direction` is that of a
-    comparison. `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times.
-    `slight` is the largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to
-    1/1.1. `note` says how the claim as judged differs from the published one; `note_in` has translations. With
-    `contradicted_by`, the source contradicts itself, and the verdict is only on the passage of this claim. `stand_in`
-    has levels to judge the claim on if published levels were not measured; the verdict names them."""
+    Its statement is in a field that `kinds` adds, with the name `key` of the kind. `direction` is that of a comparison.
+    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. `slight` is
+    the largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to 1/1.1. `note`
+    says how the judged claim differs from the published one; `note_in` has translations. `contradicted_by` is a passage
+    by which the source contradicts itself; the verdict ignores this passage. `stand_in` has the levels to use if
+    published levels were not measured; the verdict names them."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
-    says: Some
+    says: NonEmptyLine
     says_in: dict[str, OneLine] = Field(default_factory=dict)
     where: OneLine = ""
     direction: Literal["higher", "lower", "alike"] | None = None
@@ -256,7 +258,7 @@ class Claim(FrozenTable):
     def statement(self) -> Statement:
         return self.statements[0]
 
-    def stating(self, statement: Statement) -> Self:
+    def with_statement(self, statement: Statement) -> Self:
         """Return the claim with its statement replaced by another."""
         return self.model_copy(update={self.statement.key: None, statement.key: statement})
 
@@ -264,7 +266,7 @@ class Claim(FrozenTable):
         """Return the sentence of the claim in a language, or in English if the file has no translation."""
         return self.says_in.get(language, self.says)
 
-    def noted(self, language: str) -> str:
+    def note_text(self, language: str) -> str:
         """Return the note in a language, or in English if the file has no translation; empty without a note."""
         return self.note_in.get(language, self.note)
 
@@ -289,11 +291,11 @@ class Claims:
 
 
 def changed(side: Levels, change: Change) -> Levels:
-    """Return a side with its levels replaced: `change` is called with each factor and its levels."""
+    """Return a side with its levels replaced; `change` returns the new levels of a factor."""
     return {factor: change(factor, levels) for factor, levels in side.items()}
 
 
 def check_distinct(levels: Sequence[Level]) -> None:
-    """Raise FieldError if a level occurs twice: compared with itself, the claim would always hold, or never."""
+    """Raise FieldError if a level occurs twice, since a claim about a level and itself always or never holds."""
     if twice := [level for level in levels if levels.count(level) > 1]:
         raise FieldError(f"compares {shown(twice[0])} with itself", BOTH_WAYS)

@@ -13,7 +13,7 @@ from lastro.analysis.claims.check import check_claim
 from lastro.analysis.claims.claim import Claims
 from lastro.analysis.claims.kinds import KINDS
 from lastro.analysis.claims.load_printed import checked_figures, checked_tables, resolved
-from lastro.analysis.claims.shapes import ClaimsFile
+from lastro.analysis.claims.schema import ClaimsFile
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.printed import PrintedTable

@@ -8,7 +8,7 @@ from typing import Any
 
 from lastro.analysis.claims.claim import Claim, PublishedFigure
 from lastro.analysis.claims.names import check_factor, check_metric, factors_of, units_of
-from lastro.analysis.claims.shapes import ClaimsFile, FigureTable
+from lastro.analysis.claims.schema import ClaimsFile, FigureTable
 from lastro.errors import did_you_mean
 from lastro.study.model import Study
 from lastro.study.printed import BarFigure, LineFigure, Passage, PrintedFigure, PrintedTable
@@ -19,7 +19,7 @@ _FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `pane
 
 
 def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
-    """Return the tables of a claims file, and record what does not fit this study as problems."""
+    """Return the tables of a claims file, and record a problem for each entry that does not fit this study."""
     _check_ids("table", shape.table, problems)
     for index, table in enumerate(shape.table):
         here = ("table", index)
@@ -40,7 +40,7 @@ def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple
 def checked_figures(
     shape: ClaimsFile, tables: Mapping[str, PrintedTable], study: Study, problems: Problems
 ) -> tuple[PrintedFigure, ...]:
-    """Return the figures of a claims file, and record what does not fit this study as problems."""
+    """Return the figures of a claims file, and record a problem for each entry that does not fit this study."""
     _check_ids("figure", shape.figure, problems)
     claims = [claim.id for claim in shape.claim]
     figures: list[PrintedFigure] = []
@@ -98,7 +98,7 @@ def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> 
 
 
 def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedFigure:
-    """Return a figure as one of bars or one of lines. Raises: FieldError if it has keys of both, or lacks some."""
+    """Return a figure of bars or of lines. Raises: FieldError if it has keys of both, or lacks keys of either."""
     has_keys_of_lines = bool(figure.series or figure.line or figure.panels or figure.lines or figure.times)
     is_bars = bool(figure.metrics and figure.groups) and not has_keys_of_lines
     has_keys_of_bars = bool(figure.metrics or figure.groups or figure.bars)

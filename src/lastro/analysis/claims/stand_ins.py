@@ -1,4 +1,4 @@
-"""Replace published levels that have no valid trial in a campaign by their stand-ins, which were measured. Pure."""
+"""Replace published levels that have no valid trial in a campaign by stand-ins: levels that were measured. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Substitution:
     measured: tuple[Level, ...]
 
 
-def as_measured(
+def with_stand_ins(
     statement: Statement, stand_ins: Sequence[StandIn], reports: Sequence[CampaignResults]
 ) -> tuple[Statement, tuple[Substitution, ...]]:
     """Return the statement with a stand-in for each published level that no report measured, and the substitutions.

@@ -87,7 +87,7 @@ def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
     claim, effects = judgement.claim, judgement.effects
     return {
         **pick(claim, "id says where contradicted_by"),
-        "note": claim.noted(say.code),
+        "note": claim.note_text(say.code),
         "metric": claim.statement.metric,
         "unit": judgement.unit,
         "verdict": f"{judgement.verdict}, stand-in" if judgement.stand_in else judgement.verdict,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, KeptSeries, fact_changes
+from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, HistorySeries, fact_changes
 from lastro.builders.data.encoder import pick
 from lastro.builders.data.junit import add_case, add_failure, add_suite, new_root, xml_file
 from lastro.grouping import by_key
@@ -46,7 +46,7 @@ def document(report: HistoryReport) -> dict[str, Any]:
     }
 
 
-def _series(series: KeptSeries) -> dict[str, Any]:
+def _series(series: HistorySeries) -> dict[str, Any]:
     return {
         "study": series.last.study,
         "host": series.last.host,
@@ -98,7 +98,7 @@ def junit(report: HistoryReport) -> bytes:
     return xml_file(root)
 
 
-def _change_text(series: KeptSeries, change: HistoryChange) -> str:
+def _change_text(series: HistorySeries, change: HistoryChange) -> str:
     return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.point.ratio, ENGLISH)}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastro.analysis.history import HistoryReport, KeptSeries
+from lastro.analysis.history import HistoryReport, HistorySeries
 from lastro.grouping import by_key
 from lastro.results.history_points import HistoryPoint, KeptSummary
 
@@ -75,7 +75,7 @@ def _means(report: HistoryReport) -> Iterator[list[ExportedMean]]:
         yield [*older, replace(newest, n_alarms=sum(len(series.alarms) for series in same))]
 
 
-def _labels(series: KeptSeries) -> str:
+def _labels(series: HistorySeries) -> str:
     labels = {
         "study": series.last.study,
         "scenario": series.last.scenario,
@@ -88,7 +88,7 @@ def _labels(series: KeptSeries) -> str:
     return _label_text({name: value for name, value in labels.items() if value})  # an empty label means none
 
 
-def _means_of(series: KeptSeries, labels: str) -> Iterator[ExportedMean]:
+def _means_of(series: HistorySeries, labels: str) -> Iterator[ExportedMean]:
     for point, summary in zip(series.points, series.summaries, strict=True):
         yield ExportedMean(labels, datetime.fromisoformat(point.measured_utc).timestamp(), point, summary)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines, MatchedTable, PublishedPanel
+from lastro.analysis.as_published import MatchedBars, MatchedLines, MatchedPublication, MatchedTable, PublishedPanel
 from lastro.analysis.claims.claim import PublishedMark
 from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.stats.intervals import Estimate
@@ -65,6 +65,6 @@ _FORMS: Forms = {
 }
 
 
-def published_document(published: AsPublished) -> dict[str, Any]:
+def published_document(published: MatchedPublication) -> dict[str, Any]:
     """Return the tables and figures as JSON-serializable data, with the keys of this module's docstring."""
     return encode(as_object(published), _FORMS)

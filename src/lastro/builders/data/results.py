@@ -62,10 +62,10 @@ from operator import attrgetter
 from typing import Any
 
 from lastro.analysis import analyse
-from lastro.analysis.as_published import AsPublished
+from lastro.analysis.as_published import MatchedPublication
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
-from lastro.analysis.doses import Spread, spreads_of
+from lastro.analysis.doses import DoseSpread, spreads_of
 from lastro.analysis.growth import Growth, Line
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.model import Analysis
@@ -73,7 +73,7 @@ from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
 from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.table_choice import TableChoice
-from lastro.analysis.verdicts import verdict
+from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
@@ -109,7 +109,7 @@ _FORMS: Forms = {
 
 def document(
     report: CampaignResults,
-    published: AsPublished | None = None,
+    published: MatchedPublication | None = None,
     analysis: Analysis | None = None,
     choice: TableChoice | None = None,
 ) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _chosen(report: CampaignResults, choice: TableChoice) -> list[Row]:
     return table_rows(report, decision_of(report), choice)
 
 
-def _as_published(published: AsPublished) -> dict[str, Any]:
+def _as_published(published: MatchedPublication) -> dict[str, Any]:
     from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
 
     return published_document(published)
@@ -179,7 +179,7 @@ def _study(study: Study) -> dict[str, Any]:
     )
 
 
-def _treatment(row: Row, attempts: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]) -> dict[str, Any]:
+def _treatment(row: Row, attempts: Mapping[tuple[int, int], Attempt], dose: Mapping[str, DoseSpread]) -> dict[str, Any]:
     metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, attempts)} for cell in row.cells}
     return (
         pick(row.treatment, "id label levels")
@@ -203,7 +203,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
     first = {"value": ratio.value, "bound": BOUNDS[ratio.bound]} | pick(ratio, "interval pairing")
-    return first | {"n": ratio.sides} | pick(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
+    last = {"verdict": cell_verdict(cell) or None}
+    return first | {"n": ratio.sides} | pick(ratio, "unbounded absent_because") | last
 
 
 def _how_measured(report: CampaignResults) -> dict[str, dict[str, str]]:

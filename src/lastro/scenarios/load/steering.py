@@ -2,8 +2,8 @@
 
 The kernel forwards a packet over a veth pair on the CPU that sends it, before the sender can send the next packet. So
 no packet is lost: a slow function slows its generator down, unlike on a real wire. Receive packet steering moves the
-packets that reach the function to other CPUs, whose queues can overflow. An XDP program runs before that, so a thread of
-the kernel polls its port on those CPUs. Source: networking/scaling.rst and networking/napi.rst of Linux.
+packets that reach the function to other CPUs, whose queues can overflow. An XDP program runs before that, so a thread
+of the kernel polls its port on those CPUs. Source: networking/scaling.rst and networking/napi.rst of Linux.
 
 Behind a real wire, the interrupts of a network card choose the CPU, and nothing is steered."""
 

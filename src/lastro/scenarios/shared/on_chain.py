@@ -50,11 +50,11 @@ from lastro.study.levels import (
     NONE,
     functions_in,
     hops,
-    in_row,
-    on_platform,
+    join_hops,
+    join_platform,
     part_level,
     part_name,
-    row_platforms,
+    platforms_of_hops,
     split_platform,
 )
 from lastro.study.model import Level, Setting
@@ -244,7 +244,7 @@ class OnChain(OnLinks):
         if PLACEMENT.of(config) == TOGETHER:
             platforms = platforms[:1]
         if any(platforms):
-            function, length = in_row([on_platform(NONE, level) for level in platforms]), 1
+            function, length = join_hops([join_platform(NONE, level) for level in platforms]), 1
         else:
             function, length = NONE, len(platforms)
         row: dict[str, Level] = {"function": function, LENGTH.name: length, PLACEMENT.name: EACH}
@@ -345,7 +345,7 @@ class OnChain(OnLinks):
 
 def functions_level(config: Config) -> str:
     """Return the level of the whole row of functions in a treatment's chain, such as 'nat>nat' for a length of two."""
-    return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
+    return join_hops([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
 
 
 def n_chains(config: Config) -> int:
@@ -355,7 +355,7 @@ def n_chains(config: Config) -> int:
 
 def hosts_levels(config: Config) -> list[str]:
     """Return the level of the platform of each function in a treatment's chain, in the order of the path."""
-    return row_platforms(config) * int(config.get(LENGTH.name, LENGTH.default))
+    return platforms_of_hops(config) * int(config.get(LENGTH.name, LENGTH.default))
 
 
 def forwards_only(config: Config) -> bool:

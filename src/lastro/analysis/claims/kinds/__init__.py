@@ -16,7 +16,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 def _kinds(base: type[Statement]) -> list[type[Statement]]:
     """Return the class and all of its subclasses that are kinds of claims, which have a key."""
-    below = [kind for each in base.__subclasses__() for kind in _kinds(each)]
+    below = [kind for subclass in base.__subclasses__() for kind in _kinds(subclass)]
     return [base, *below] if base.key else below
 
 

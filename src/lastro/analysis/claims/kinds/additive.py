@@ -1,4 +1,4 @@
-"""Two factors do not interact."""
+"""Claims that two factors do not interact."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lastro.analysis.claims.claim import Claim, Statement
 from lastro.stats.weights import weighted_sum
 from lastro.study.model import Levels
 from lastro.study.schema import OneLine
-from lastro.study.sides import Listed
+from lastro.study.sides import AsTuple
 
 
 class Additive(Statement):
-    """Two factors do not interact: the means of their combinations are the sums of their main effects.
+    """The statement that two factors do not interact: the means of their combinations are sums of their main effects.
 
-    No mean of a combination deviates from this sum by more than the claim's margin, a fraction of the grand mean."""
+    The mean of no combination deviates from this sum by more than the claim's margin, a fraction of the grand mean."""
 
     key: ClassVar[str] = "additive"
 
-    factors: Annotated[tuple[OneLine, ...], Field(min_length=2, max_length=2), Listed]
+    factors: Annotated[tuple[OneLine, ...], Field(min_length=2, max_length=2), AsTuple]
 
     def is_equivalence(self, claim: Claim) -> bool:
         return True
@@ -45,7 +45,7 @@ class Additive(Statement):
         for a, b in pairs:
             terms = []
             for side, (x, y) in zip(weights, pairs, strict=True):
-                # The mean of the pair, less the means of both of its levels, plus the grand mean.
+                # The deviation: the mean of the pair, minus the means of both of its levels, plus the grand mean.
                 of_first, of_second = (a == x) / len(second[1]), (b == y) / len(first[1])
                 terms.append((side, (a == x) * (b == y) - of_first - of_second + 1 / len(pairs)))
             parts.append(deviation(f"{a} · {b}", weighted_sum(terms), mean, claim.margin or 0.0, cells))

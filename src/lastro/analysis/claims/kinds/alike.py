@@ -1,4 +1,4 @@
-"""The means of several levels are alike."""
+"""Claims that the means of several levels are alike."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, equivalence
+from lastro.analysis.claim_effects import ClaimEffects, equivalence_contrast
 from lastro.analysis.claims.claim import Change, Claim, OverConditions, check_distinct
 from lastro.study.model import Levels, Study
-from lastro.study.schema import ALevel
-from lastro.study.sides import Listed, Some
+from lastro.study.schema import LevelValue
+from lastro.study.sides import AsTuple, NonEmptyLine
 
 
 class Alike(OverConditions):
@@ -21,8 +21,8 @@ class Alike(OverConditions):
 
     key: ClassVar[str] = "alike"
 
-    factor: Some
-    levels: Annotated[tuple[ALevel, ...], Field(min_length=2), Listed]
+    factor: NonEmptyLine
+    levels: Annotated[tuple[LevelValue, ...], Field(min_length=2), AsTuple]
 
     def is_equivalence(self, claim: Claim) -> bool:
         return True
@@ -43,5 +43,5 @@ class Alike(OverConditions):
         for place, weights in places.items():
             for (a, of), (b, to) in itertools.combinations(zip(self.levels, weights, strict=True), 2):
                 label = " · ".join(filter(None, (f"{a} / {b}", place)))
-                parts.append(equivalence(label, of, to, claim.margin or 0.0, cells))
+                parts.append(equivalence_contrast(label, of, to, claim.margin or 0.0, cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)

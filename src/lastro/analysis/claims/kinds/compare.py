@@ -1,4 +1,4 @@
-"""The mean of one side is higher than, lower than or like the mean of the other side."""
+"""Claims that compare the means of two sides: one is higher than, lower than or like the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, direction, equivalence, without_common
+from lastro.analysis.claim_effects import ClaimEffects, direction_contrast, equivalence_contrast, without_common
 from lastro.analysis.claims.claim import (
     DIRECTION,
     EQUIVALENCE,
@@ -49,9 +49,9 @@ class Compare(OverConditions):
         for place, (of, to) in places.items():
             label = " · ".join(filter(None, (pair, place)))
             if self.is_equivalence(claim):
-                parts.append(equivalence(label, of, to, claim.margin or 0.0, cells))
+                parts.append(equivalence_contrast(label, of, to, claim.margin or 0.0, cells))
             else:
-                parts.append(direction(label, of, to, claim.direction == "higher", cells))
+                parts.append(direction_contrast(label, of, to, claim.direction == "higher", cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:

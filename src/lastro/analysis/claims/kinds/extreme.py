@@ -1,4 +1,4 @@
-"""The ratio of two means is as far from 1 as published, where it is farthest: "up to 40 % less"."""
+"""Claims on the extreme of a ratio over several levels: "up to 40 % less"."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, ratio_beyond
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, ratio_contrast
 from lastro.analysis.claims.claim import Claim, PublishedFigure, Statement, VerdictWords, check_distinct
 from lastro.stats.notes import N_, Numeral
 from lastro.study.model import Levels, Study
 from lastro.study.problems import FieldError
-from lastro.study.sides import Listed, Side, Some
+from lastro.study.sides import AsTuple, NonEmptyLine, Side
 
 
 class Extreme(Statement):
-    """The ratio of two means is as far from 1 as the published ratio, give or take its tolerance, where it is farthest.
+    """The statement that the extreme of a ratio of two means, over the levels of `over`, is the published ratio.
 
-    So at some level of `over`, the ratio comes within the tolerance of the published ratio, and at no level does it go
-    farther beyond. "Up to 40 % less" is a ratio of 0.6. With `also`, the ratio is the farthest among several metrics,
-    too: `metric` and the metrics in `also`."""
+    The extreme is the ratio that is farthest from 1: "up to 40 % less" is a published ratio of 0.6. At some level, the
+    ratio comes within the tolerance of the published ratio, and at no level does it exceed the published ratio by more
+    than the tolerance. With `also`, the extreme is over several metrics, too: `metric` and the metrics in `also`."""
 
     key: ClassVar[str] = "extreme"
     figures: ClassVar[tuple[str, ...]] = ("ratio",)
     states_figure: ClassVar[bool] = True
 
-    also: Annotated[tuple[Some, ...], Field(max_length=20), Listed] = ()
+    also: Annotated[tuple[NonEmptyLine, ...], Field(max_length=20), AsTuple] = ()
     of: Side
     to: Side
     over: Side
@@ -60,11 +60,11 @@ class Extreme(Statement):
             raise FieldError(why, "it must be less than the ratio, and less than its distance from 1")
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        """Test that the ratio nowhere goes beyond the published ratio, and somewhere comes near it.
+        """Test that the ratio nowhere exceeds the published ratio, and somewhere comes near it.
 
-        There is one test of each at every combination of levels of `over`, in every metric. "Nowhere beyond" has a part
-        for each combination. "Somewhere near" is the last part, a union: it is shown by the smallest p-value, times the
-        number of combinations, and refuted by the largest p-value."""
+        Both are tested at every combination of levels of `over`, for every metric. "Nowhere exceeds" has a part for
+        each combination. "Somewhere near" is the last part, a union: the smallest p-value, times the number of
+        combinations, is the evidence for it, and the largest p-value the evidence against it."""
         ratio, tolerance = _stated(claim)
         falls, places = ratio < 1, [*itertools.product(*self.over.values())]
         levels: list[Levels] = [
@@ -78,8 +78,8 @@ class Extreme(Statement):
             named = (of_metric.metric.name,) if also else ()
             for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
                 label = " · ".join(map(str, (*named, *place)))
-                parts.append(ratio_beyond(label, of, to, ratio - away, falls, of_metric))
-                close.append(ratio_beyond(label, of, to, ratio + away, not falls, of_metric))
+                parts.append(ratio_contrast(label, of, to, ratio - away, falls, of_metric))
+                close.append(ratio_contrast(label, of, to, ratio + away, not falls, of_metric))
         shown = [part.p_for for part in close if part.p_for is not None]
         refuted = [part.p_against for part in close if part.p_against is not None]
         best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)

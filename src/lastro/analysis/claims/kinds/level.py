@@ -1,4 +1,4 @@
-"""A mean has a stated value, or is within a bound."""
+"""Claims that a mean has a stated value, or is within a bound."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.model import Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
 from lastro.study.problems import FieldError
-from lastro.study.sides import Some
+from lastro.study.sides import NonEmptyLine
 
 
 class Absolute(OverConditions):
-    """The mean of `metric` is `value` within its `tolerance`, or at most or at least a bound, in `unit`.
+    """The statement that the mean of `metric` is `value` within its `tolerance`, or is at most or at least a bound.
 
-    Unlike all other statements, it is not a comparison with another measurement, so it depends on the machine."""
+    The figures are in `unit`. Unlike all other statements, this is not a comparison of two means, so its truth depends
+    on the machine."""
 
     key: ClassVar[str] = "level"
 
@@ -30,7 +31,7 @@ class Absolute(OverConditions):
     tolerance: float | None = Field(default=None, gt=0)
     at_most: float | None = None
     at_least: float | None = None
-    unit: Some
+    unit: NonEmptyLine
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -52,7 +53,7 @@ class Absolute(OverConditions):
             )
         check_unit(self.unit, self.metric, study)
         low, high = self.limits
-        if self.metric in {each.name for each in (*study.all_metrics, *study.metrics) if each.non_negative}:
+        if any(metric.name == self.metric and metric.non_negative for metric in (*study.all_metrics, *study.metrics)):
             if low <= 0 and math.isinf(high):
                 raise FieldError(f"no value violates the bound: {self.metric} is never below zero", BOTH_WAYS)
             if high <= 0:

@@ -1,4 +1,4 @@
-"""Levels are in falling order of their means, or of an effect at each level."""
+"""Claims that levels are in descending order of their means, or of an effect at each level."""
 
 from __future__ import annotations
 
@@ -9,43 +9,50 @@ from typing import Annotated, ClassVar, Self
 from pydantic import BeforeValidator, Field
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction, farther, larger, without_common
+from lastro.analysis.claim_effects import (
+    ClaimContrast,
+    ClaimEffects,
+    direction_contrast,
+    farther_contrast,
+    larger_contrast,
+    without_common,
+)
 from lastro.analysis.claims.claim import Change, Claim, Statement, VerdictWords, changed, check_distinct
 from lastro.stats.notes import N_
-from lastro.stats.weights import less
+from lastro.stats.weights import minus
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError
 from lastro.study.schema import OneLine
-from lastro.study.sides import Choice, Listed, OneOrMore, Side
+from lastro.study.sides import AsTuple, Choice, OneOrMore, Side
 
-_Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isinstance(side, dict) else side), Listed]
+_Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isinstance(side, dict) else side), AsTuple]
 
 
 class Order(Statement):
-    """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
+    """The statement that levels of one factor are in descending order of their means.
 
-    `falling` has the groups of levels of `factor`. With `of` and `to`, the levels are ordered by the difference of the
-    means of these two sides at each level; with `distance`, by its absolute value. With `sides`, choices of levels of
-    several factors are ordered instead of levels, and `factor` and `falling` are empty."""
+    `falling` has groups of levels of `factor`; levels of the same group are not ordered. With `of` and `to`, the levels
+    are ordered by the difference of the means of these two sides at each level; with `distance`, by its absolute value.
+    With `sides`, choices of levels of several factors are ordered instead of levels of `factor`."""
 
     key: ClassVar[str] = "order"
 
     factor: OneLine = ""
-    falling: Annotated[tuple[OneOrMore, ...], Listed] = ()
-    sides: Annotated[tuple[_Group, ...], Listed] = ()
+    falling: Annotated[tuple[OneOrMore, ...], AsTuple] = ()
+    sides: Annotated[tuple[_Group, ...], AsTuple] = ()
     of: Choice = Field(default_factory=dict)
     to: Choice = Field(default_factory=dict)
     distance: bool = False
 
     def choices(self) -> Mapping[str, Levels]:
-        every = (side for group in self.sides for side in group)
-        return {f"side {n}": side for n, side in enumerate(every, 1)} or {"of": self.of, "to": self.to}
+        all_sides = (side for group in self.sides for side in group)
+        return {f"side {n}": side for n, side in enumerate(all_sides, 1)} or {"of": self.of, "to": self.to}
 
     def listed_factors(self) -> tuple[str, Sequence[str]]:
         return "factor", (self.factor,) if self.factor else ()
 
     def check(self, claim: Claim, study: Study) -> None:
-        """Raise FieldError unless the order is of levels of one factor, or of sides, and has two or more entries."""
+        """Raise FieldError unless either levels or sides are ordered, and there are at least two of them."""
         by_level = bool(self.factor and self.falling)
         if bool(self.sides) == by_level or (self.sides and (self.of or self.factor)):
             raise FieldError("must have exactly one of two forms", "give `factor` and `falling`, or `sides` alone")
@@ -61,22 +68,23 @@ class Order(Statement):
         return super().with_levels(change).model_copy(update={"falling": falling, "sides": sides})
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        groups: list[list[tuple[str, list[Levels]]]] = [
-            [(str(level), self._sides_at(level)) for level in group] for group in self.falling
-        ] or [[(without_common(side, {}), [side]) for side in group] for group in self.sides]
-        entries = [entry for group in groups for entry in group]
-        weights, n_measured, n_conditions = cells.sides([side for _, sides in entries for side in sides], self.at)
-        n_sides = len(weights) // len(entries)  # of each entry
-        of_entries = iter([weights[at * n_sides : (at + 1) * n_sides] for at in range(len(entries))])
-        ordered = [[(label, next(of_entries)) for label, _ in group] for group in groups]
-        compare = farther if self.distance else larger
+        groups: list[list[tuple[str, list[Levels]]]]
+        if self.sides:
+            groups = [[(without_common(side, {}), [side]) for side in group] for group in self.sides]
+        else:
+            groups = [[(str(level), self._sides_at(level)) for level in group] for group in self.falling]
+        all_sides = [side for group in groups for _, sides in group for side in sides]
+        weights, n_measured, n_conditions = cells.sides(all_sides, self.at)
+        remaining = iter(weights)
+        ordered = [[(label, [next(remaining) for _ in sides]) for label, sides in group] for group in groups]
+        compare = farther_contrast if self.distance else larger_contrast
         parts: list[ClaimContrast] = []
         for upper, lower in itertools.pairwise(ordered):
             for (first, above), (second, below) in itertools.product(upper, lower):
-                if n_sides == 1:
-                    parts.append(direction(f"{first} / {second}", above[0], below[0], True, cells))
+                if len(above) == 1:
+                    parts.append(direction_contrast(f"{first} / {second}", above[0], below[0], True, cells))
                 else:
-                    parts.append(compare(f"{first} − {second}", less(*above), less(*below), cells))
+                    parts.append(compare(f"{first} − {second}", minus(*above), minus(*below), cells))
         return ClaimEffects(tuple(parts), n_measured, n_conditions)
 
     def _sides_at(self, level: Level) -> list[Levels]:

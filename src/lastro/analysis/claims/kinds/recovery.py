@@ -1,4 +1,4 @@
-"""A protection recovers a fraction of a loss."""
+"""Claims that a protection recovers a fraction of a loss."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
-from lastro.analysis.claim_effects import ClaimEffects, recovery_of
+from lastro.analysis.claim_effects import ClaimEffects, recovery_effects
 from lastro.analysis.claims.claim import Claim, MeanAt, PublishedMark, Statement
 from lastro.study.model import Levels
 from lastro.study.sides import Side
 
 
 class Recovery(Statement):
-    """The fraction of a loss that a protection recovers: (protected - without) / (ideal - without)."""
+    """The statement that a protection recovers a part of a loss.
+
+    The recovered fraction is (protected - without) / (ideal - without)."""
 
     key: ClassVar[str] = "recovery"
     figures: ClassVar[tuple[str, ...]] = ("at_least", "at_most", "share")
@@ -26,13 +28,13 @@ class Recovery(Statement):
         return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        return recovery_of(self.ideal, self.without, self.protected, self.at, cells)
+        return recovery_effects(self.ideal, self.without, self.protected, self.at, cells)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
-        """Return the mark of a published share of the loss; None without a published share, or a published loss.
+        """Return the mark of a published share of the loss.
 
-        The loss is the published ratio of another claim of the file, which compares `without` with `ideal`. None also
-        if the campaign has no mean at `ideal`."""
+        The loss is the published ratio of another claim of the file, which compares `without` with `ideal`. None if no
+        share or no loss was published, or if the campaign has no mean at `ideal`."""
         ideal = mean({**self.at, **self.ideal})
         loss = next((other.published.ratio for other in others if other.published and self._is_loss(other)), None)
         if claim.published is None or claim.published.share is None or ideal is None or loss is None:

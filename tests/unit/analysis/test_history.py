@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.analysis.history import judge
+from lastro.analysis.history import judge_history
 from lastro.results.history_points import History, HistoryPoint, KeptSummary
 
 from ...support.campaigns import METRICS
@@ -18,7 +18,7 @@ def test_a_series_is_judged_without_a_sentinel_whose_values_are_all_zero() -> No
         HistoryPoint(f"c{day}", f"2026-10-0{day}T10:00:00Z", "", "small", "chain", {}, "edge-7", {}, METRICS, summaries)
         for day in range(1, 8)
     )
-    found = judge(History(points), "", {}, {"platform": ["native"]}).series
+    found = judge_history(History(points), "", {}, {"platform": ["native"]}).series
     assert [(series.levels["platform"], series.judged, series.sentinel) for series in found] == [
         ("native", (0.0,) * 7, None), ("runc", (0.1,) * 7, None),
     ]  # fmt: skip

@@ -26,7 +26,7 @@ from lastro.render.terminal import terminal_lines
 from lastro.results.merge import together
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
-from lastro.study.model import Factor, Level, Study, among
+from lastro.study.model import Factor, Level, Study, baseline_among
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, LANGUAGES, language
 from lastro.words.numbers import ratio_range
@@ -235,7 +235,7 @@ def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
 def test_a_host_that_lacks_the_baseline_does_not_choose_the_reference(tmp_path: Path) -> None:
     """Without native, `--only` makes runc the baseline of its campaign; the others still compare with native."""
     factors = (Factor("platform", ("runc",)), *STUDY.factors[1:])
-    baseline = among(STUDY.design.baseline, factors)
+    baseline = baseline_among(STUDY.design.baseline, factors)
     lacking = replace(STUDY, factors=factors, design=replace(STUDY.design, baseline=baseline))
     first, *others = RUNC
     directories = [campaign(tmp_path, first, lacking), *(campaign(tmp_path, host) for host in others)]

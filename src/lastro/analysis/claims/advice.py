@@ -1,8 +1,8 @@
 """How many blocks would decide on the claims that a campaign leaves open. Pure.
 
-A claim is decided if the interval of each of its open parts contains nothing that would change the verdict: no effect
-for a direction, the margin of an equivalence, the ends of the tolerance of a published figure. `stats.simultaneous`
-predicts with which probability more blocks have this result. The correction for other claims is taken as it was."""
+A claim is decided if the interval of each of its open parts excludes the values at which the verdict would change: zero
+effect for a direction, the margin of an equivalence, the ends of a figure's tolerance. `stats.simultaneous` predicts
+with which probability more blocks have this result. The correction for other claims is assumed to stay the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_SPREAD = N_("its spread is not known")
 
 @dataclass(frozen=True, slots=True)
 class ClaimAdvice:
-    """How many blocks a campaign needs in all to decide on a claim that it leaves open.
+    """How many blocks in total a campaign needs to decide on a claim that it leaves open.
 
     `likely` and `sure` are the numbers of blocks that suffice with probability `LIKELY` and `SURE`; None above 1,000,
     or if no number can be predicted, for which `absent_because` then has the reason."""
@@ -36,14 +36,14 @@ class ClaimAdvice:
 
 @dataclass(frozen=True, slots=True)
 class _OpenPart:
-    """A part of a claim with the values, in rising order, that its interval must exclude to decide on the part."""
+    """A part of a claim, with the values in ascending order that its interval must exclude to decide on the part."""
 
     outlook: Outlook
     ends: Sequence[float]
 
 
 def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[ClaimAdvice, ...]:
-    """Return the advice for each claim that is too imprecise or not distinguishable; `alpha` is that of the tests."""
+    """Return the advice on each claim that is too imprecise or not distinguishable; `alpha` is that of the tests."""
     undecided = ("same direction, too imprecise", "not distinguishable here")
     return tuple(_advice(judgement, alpha) for judgement in judgements if judgement.verdict in undecided)
 
@@ -64,7 +64,9 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
 
 
 def _is_tested_by_its_interval(judgement: Judgement) -> bool:
-    """Return whether the tests of a claim show that intervals exclude some values: not for recoveries and extremes."""
+    """Return whether the tests of a claim are equivalent to intervals that exclude some values.
+
+    The tests of recoveries and extremes are not."""
     claim, part = judgement.claim, judgement.part
     is_bounded = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     is_direction = part is not None and part.measure in ("ratio", "difference")
@@ -82,17 +84,13 @@ def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None
                 estimate = part.effect if part.measure == measure else part.beside
                 yield _open_part(estimate, measure, tolerated(claim), 1 - alpha, judgement.n_blocks)
         return
-    level = alpha * _uncorrected(judgement)
+    # The correction for other claims multiplies the level of significance by p / corrected p.
+    level = alpha * (judgement.p / judgement.p_adjusted) if judgement.p and judgement.p_adjusted else alpha
     one_sided = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     for part in parts:
         if (part.p_for or 0.0) >= level and len(parts) * (part.p_against or 0.0) >= level:
             ends, confidence = _ends(judgement, part.measure), 1 - (2 * level if one_sided else level)
             yield _open_part(part.effect, part.measure, ends, confidence, judgement.n_blocks)
-
-
-def _uncorrected(judgement: Judgement) -> float:
-    """Return the factor by which the correction for other claims multiplies the level of significance."""
-    return judgement.p / judgement.p_adjusted if judgement.p and judgement.p_adjusted else 1.0
 
 
 def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
@@ -109,9 +107,9 @@ def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
 def _open_part(
     estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
 ) -> _OpenPart | None:
-    """Return a part with this estimate; None if its spread is not known.
+    """Return a part with this estimate, ratios as logarithms; None if its spread is not known.
 
-    `confidence` is that of its test. Ratios are on logarithms."""
+    `confidence` is that of its test."""
     if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
         return None
     low, value, high = estimate.interval.low, estimate.value, estimate.interval.high

@@ -12,7 +12,7 @@ import pytest
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults, Cell, Row
 from lastro.analysis.doses import doses_of
-from lastro.analysis.verdicts import verdict
+from lastro.analysis.verdicts import cell_verdict
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -212,8 +212,8 @@ def test_a_verdict_is_that_of_the_decision_whatever_interval_is_beside_it(better
     metric = Metric("m", "s", better, "")
     for interval in (None, Interval(0.5, 2.0, 0.95), Interval(0.98, 0.99, 0.95)):
         ratio = Estimate(value, interval, 5)
-        assert verdict(Cell(metric, (), None, ratio, decision=decision)) == said
-    assert verdict(Cell(metric, (), None, None, decision=decision)) == ""
+        assert cell_verdict(Cell(metric, (), None, ratio, decision=decision)) == said
+    assert cell_verdict(Cell(metric, (), None, None, decision=decision)) == ""
 
 
 def test_the_model_does_no_io() -> None:

@@ -1,9 +1,9 @@
-"""The amounts that the sentence of a claim says, each of which must be a figure of the claim.
+"""Check that each amount in the sentence of a claim is a figure of the claim.
 
-Otherwise "20 % slower" without a figure would be reproduced by any slowdown. An amount is a percentage, a fraction
-("half", "um terço"), a multiple ("twice", "3 vezes mais"), or a number in a unit of the claim's metric. Other numbers
-are names, such as 802.1 or "2 CPUs", and so are levels of the study: "at a load of 80 %". Sentences are read in English
-and in Portuguese."""
+Otherwise any slowdown would reproduce "20 % slower" without a figure. An amount is a percentage, a fraction ("half",
+"um terço"), a multiple ("twice", "3 vezes mais"), or a number in a unit of the claim's metric. Other numbers are names,
+such as 802.1 or "2 CPUs", and so are levels of the study: "at a load of 80 %". Sentences are read in English and in
+Portuguese."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ _RANGE = (re.compile(r"\d\s?%?\s?(?:to|and|a|e|–|-)\s?$"), re.compile(r"\s?(?:
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """An amount in a sentence: its text, and the values that it can mean, with the largest error of rounding.
+    """An amount in a sentence: its text, and the values that it can mean, with their largest rounding error.
 
-    `name` is how a level with this amount is spelled. `is_end` is true for "at least", "up to" and the like, and for
-    the ends of a range: then it may be an end of what a figure tolerates."""
+    `name` is the spelling of a level with this amount. `is_end` is true after "at least", "up to" and the like, and for
+    the ends of a range: the amount may then be an end of a figure's tolerance."""
 
     text: str
     form: _Form
@@ -84,9 +84,9 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a claim, and the ends of what it tolerates. `is_ratio` is true for the ratio of two means.
+    """A figure of a claim, and the ends of its tolerance. `is_ratio` is true for the ratio of two means.
 
-    Other figures are in `unit`; without a unit, they are fractions of something."""
+    Other figures are in `unit`; if it is empty, they are fractions."""
 
     value: float
     ends: tuple[float, ...] = ()
@@ -95,11 +95,11 @@ class _Figure:
 
 
 def check_sentence(claim: Claim, unit: str, levels: Iterable[tuple[str, Level]], problems: Problems) -> None:
-    """Record a problem for each sentence of a claim that says an amount which is not a figure of the claim.
+    """Record a problem for each sentence of a claim with an amount that is not a figure of the claim.
 
     `unit` is that of the claim's metric. `levels` are the (factor, level) that sentences may name."""
     if claim.published is not None and claim.published.table:
-        return  # its figure could not be read from the table, which is a problem of its own
+        return  # the figure could not be read from the table, which is already recorded as a problem
     figures, names = [*_figures(claim, unit)], {name for factor, level in levels for name in _names(factor, level)}
     sentences: dict[tuple[str, ...], str] = {("says",): claim.says}
     sentences |= {("says_in", code): text for code, text in claim.says_in.items()}
@@ -156,16 +156,16 @@ def _figures(claim: Claim, unit: str) -> Iterator[_Figure]:
 
 
 def _means(amount: _Amount, figure: _Figure) -> bool:
-    """Return whether an amount is the figure within its rounding, or an end of what the figure tolerates."""
+    """Return whether an amount is the figure, within its rounding error, or an end of the figure's tolerance."""
     values = (figure.value, *(filter(math.isfinite, figure.ends) if amount.is_end else ()))
     forms = [form for value in values for form in _forms(replace(figure, value=value), amount.form)]
     return any(abs(form - value) <= amount.rounding + 1e-9 * abs(value) for form in forms for value in amount.values)
 
 
 def _forms(figure: _Figure, form: _Form) -> Iterator[float]:
-    """Yield the values by which a sentence may give a figure in this form.
+    """Yield the values by which a sentence may state a figure in this form.
 
-    A ratio of 0.8 is "20 % less", or the other way round "25 % more"."""
+    A ratio of 0.8 is "20 % less", or "25 % more" with exchanged sides."""
     value = figure.value
     if figure.is_ratio:
         inverse = (1 / value,) if value else ()
@@ -212,7 +212,7 @@ def _amounts(sentence: str, unit: str) -> Iterator[_Amount]:
 def _amount(
     match: re.Match[str], form: _Form, readings: tuple[tuple[float, float], ...], divisor: float = 1.0, name: str = ""
 ) -> _Amount:
-    """Return the amount of a match; `readings` are (value, error of rounding), before the division by `divisor`."""
+    """Return the amount of a match; `readings` are (value, rounding error), which `divisor` divides."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     values, rounding = tuple(value for value, _ in readings), max(error for _, error in readings)
     if _ABOUT.search(before):
@@ -225,11 +225,14 @@ def _amount(
 
 
 def _readings(number: str) -> tuple[tuple[float, float], ...]:
-    """Return (value, error of rounding) of a number: '6,4' is 6.4 ± 0.05, and '2,000' is 2000 ± 0.5 or 2 ± 0.0005."""
-    digits = re.split("[.,]", number)
-    whole = (float("".join(digits)), 0.5)
-    decimal = (float(f"{''.join(digits[:-1])}.{digits[-1]}"), 0.5 * 10.0 ** -len(digits[-1])) if digits[1:] else whole
-    return (whole, decimal) if all(len(group) == 3 for group in digits[1:]) and digits[1:] else (decimal,)
+    """Return (value, rounding error) of a number: '6,4' is 6.4 ± 0.05, and '2,000' is 2000 ± 0.5 or 2 ± 0.0005."""
+    groups = re.split("[.,]", number)
+    whole = (float("".join(groups)), 0.5)
+    if len(groups) == 1:
+        return (whole,)
+    decimal = (float(f"{''.join(groups[:-1])}.{groups[-1]}"), 0.5 * 10.0 ** -len(groups[-1]))
+    may_be_thousands = all(len(group) == 3 for group in groups[1:])
+    return (whole, decimal) if may_be_thousands else (decimal,)
 
 
 def _plain(number: str) -> str:

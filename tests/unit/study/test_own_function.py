@@ -14,7 +14,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.compute import ComputeScenario
 from lastro.study.document import read_document
 from lastro.study.json_schema import json_schema
-from lastro.study.levels import in_row
+from lastro.study.levels import join_hops
 from lastro.study.load import load, parse
 from lastro.study.model import Study
 from lastro.study.own_function import OwnFunction
@@ -137,7 +137,7 @@ def test_editors_know_functions_of_the_study_only_where_it_has_some() -> None:
 
 def test_rows_of_own_functions_have_at_most_as_many_hops_as_others() -> None:
     with pytest.raises(StudyError, match="has 9 hops"):
-        parse((STUDY + MINE).replace("firewall>mine>nat", in_row(9 * ["mine"])), "own.toml", SCHEMAS)
+        parse((STUDY + MINE).replace("firewall>mine>nat", join_hops(9 * ["mine"])), "own.toml", SCHEMAS)
 
 
 def test_the_example_has_one_of_each_kind() -> None:

@@ -26,7 +26,7 @@ class FigureTable(Passage):
 
 
 class ClaimsFile(StrictTable):
-    """The claims about one study. `tables_from` names a file in the same directory whose tables they may read, too."""
+    """The claims about one study. `tables_from` is a file in the same directory whose tables they may use, too."""
 
     source: Source = Source()
     tables_from: str = Field(default="", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9_-]*\.toml$")

@@ -1,8 +1,8 @@
-"""The mean of a sample with the variance of this mean, which may contain more than the noise between its values.
+"""The mean of a sample, with a variance that may include the spread between campaigns.
 
-Two campaigns of the same thing differ by more than the noise inside each: another day, another place in memory, a
-warmer room. `CampaignSpread` is that spread, from campaigns in which nothing changed. It joins the variance of both
-means, so that every test and interval of two campaigns (`margins`, `ratios`) takes it into account."""
+Two campaigns of the same study differ by more than the noise inside each of them: another day, another place in memory,
+a warmer room. `CampaignSpread` is the spread between campaigns in which nothing changed. It is added to the variance of
+both means, so that every test and interval of two campaigns (`margins`, `ratios`) takes it into account."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CampaignSpread:
 class SampledMean:
     """The mean of `n` values, the variance of this mean, and the degrees of freedom of that variance.
 
-    `bias` is how far the rounding of readings may have moved it (`resolution`)."""
+    `bias` is the distance by which the rounding of readings may have moved the mean (`resolution`)."""
 
     value: float
     variance: float
@@ -50,10 +50,10 @@ class SampledMean:
         step: float = 0.0,
         width: float = 0.0,
     ) -> SampledMean:
-        """Return the mean of a sample; `factor` multiplies the variance that independent values would give.
+        """Return the mean of a sample; its variance is `factor` times that for independent values.
 
-        A tool reads the values in steps of `step`; 0 if they are exact. If a search found them in a grid, they are the
-        middles of its intervals, with a mean width of `width`. `between` is the spread between campaigns.
+        `step` is the resolution of the values; 0 if they are exact. If a search found the values in a grid, they are
+        the middles of grid intervals with a mean width of `width`. `between` is the spread between campaigns.
 
         Raises: ValueError without values."""
         n, mean = len(values), sample_mean(values)
@@ -64,10 +64,10 @@ class SampledMean:
         return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
     def shifted(self, between: CampaignSpread | None) -> SampledMean:
-        """Return the mean with the variance between campaigns added to its own variance.
+        """Return the mean with the variance between campaigns added to its variance.
 
-        Both means of a comparison contain the same estimate of the spread between campaigns. So each counts this
-        estimate with half of its degrees of freedom."""
+        Both means of a comparison include the same estimate of the spread between campaigns, so each counts only half
+        of its degrees of freedom."""
         if between is None or not between.variance or not self.value:
             return self
         shift = (self.value * between.spread) ** 2
@@ -80,13 +80,13 @@ class SampledMean:
         return math.sqrt(self.variance) / abs(self.value)
 
 
-def between(means: Sequence[Mapping[int, float]]) -> CampaignSpread | None:
+def spread_between(means: Sequence[Mapping[int, float]]) -> CampaignSpread | None:
     """Return the spread between equal campaigns; means[i] is {treatment: mean} of campaign i, all above zero.
 
     The variance of the logarithms is averaged over the treatments that all campaigns measured. A campaign may shift all
-    of its treatments together, so more treatments add no degrees of freedom. The noise inside campaigns is part of the
-    variance: subtracting an estimate of this noise would often leave nothing of a true spread, and break the error
-    rate. None without two campaigns, or without a treatment that all of them measured."""
+    of its treatments together, so more treatments do not add degrees of freedom. The noise inside campaigns remains
+    part of the variance: subtracting an estimate of it would often remove a true spread, and so raise the error rate.
+    None for fewer than two campaigns, or without a treatment that all of them measured."""
     if len(means) < 2:
         return None
     shared = set.intersection(*map(set, means))

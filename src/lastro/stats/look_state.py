@@ -1,21 +1,21 @@
-"""The state of a growing campaign after its looks (`looks`), as plain data for the database of the campaign."""
+"""The state of the candidates after the looks at a growing campaign (`looks`), as data for the campaign's database."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-FEWEST_BLOCKS = 2  # that a decision needs
+FEWEST_BLOCKS = 2  # for a decision
 Why = Literal["rejected", "unlikely", "futile"]
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A candidate that gets no more trials, by its index, and why.
+class DroppedCandidate:
+    """A candidate that gets no more trials, by its index, and the reason.
 
-    The meaning of the probability `chance` depends on `why`. "rejected": that the candidate holds all limits.
-    "unlikely": that it is the cheapest candidate that holds all limits. "futile": that it would be accepted once all
-    blocks have run."""
+    `chance` is a probability. If `why` is "rejected", it is that of the candidate holding all limits; if "unlikely",
+    that of being the cheapest candidate that holds all limits; if "futile", that of being accepted once all blocks have
+    run."""
 
     candidate: int
     why: Why
@@ -23,15 +23,15 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class LookState:
     """The candidates, by their indices, that the looks so far have accepted, rejected or dropped.
 
-    `fractions` has for each look how many of the maximum number of blocks had run, as a fraction from 0 to 1."""
+    `fractions` has for each look the fraction of the maximum number of blocks that had run."""
 
     fractions: tuple[float, ...] = ()
     accepted: frozenset[int] = frozenset()
     rejected: frozenset[int] = frozenset()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedCandidate, ...] = ()
 
     @property
     def gone(self) -> frozenset[int]:
