@@ -53,7 +53,7 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
 
     With `own`, refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices
     are refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
-    with open(_opened(path, base), "rb") as file:
+    with open(_open_regular(path, base), "rb") as file:
         status = os.fstat(file.fileno())
         require_regular(status)
         if own and status.st_uid not in callers():
@@ -61,7 +61,7 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
         return file.read(most + 1)
 
 
-def _opened(path: Path, base: Path | None) -> int:
+def _open_regular(path: Path, base: Path | None) -> int:
     """Open a regular file for reading, without following links below `base`, and return its descriptor."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     if base is None or not path.is_relative_to(base):
@@ -130,13 +130,13 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
     strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
     parts = (place / directory).parts
     pending = [(part, strict_from is not None and at >= strict_from) for at, part in enumerate(parts)][:0:-1]
-    at, n_links = _stepped(None, "/"), 0
+    at, n_links = _step_into(None, "/"), 0
     try:
         while pending:
             part, strict = pending.pop()
-            status = _look(at, part, make=make)
+            status = _entry_status(at, part, make=make)
             if not stat.S_ISLNK(status.st_mode):
-                at = _stepped(at, part)
+                at = _step_into(at, part)
                 continue
             n_links += 1
             if strict:
@@ -146,14 +146,14 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
             _require_ours(status, at, part)
             target = Path(os.readlink(part, dir_fd=at))
             pending += [(component, False) for component in reversed(target.parts) if component != target.root]
-            at = _stepped(at, "/") if target.is_absolute() else at
+            at = _step_into(at, "/") if target.is_absolute() else at
     except BaseException:
         os.close(at)
         raise
     return at
 
 
-def _look(at: int, part: str, *, make: bool) -> os.stat_result:
+def _entry_status(at: int, part: str, *, make: bool) -> os.stat_result:
     """Return the status of the entry `part` of the directory `at`; with `make`, create it as a directory if missing."""
     try:
         return os.stat(part, dir_fd=at, follow_symlinks=False)
@@ -165,7 +165,7 @@ def _look(at: int, part: str, *, make: bool) -> os.stat_result:
     return os.stat(part, dir_fd=at, follow_symlinks=False)
 
 
-def _stepped(at: int | None, part: str) -> int:
+def _step_into(at: int | None, part: str) -> int:
     """Open the directory `part` inside the directory `at`, close `at`, and return the new descriptor.
 
     Raises: as `_require_ours`."""

@@ -85,7 +85,7 @@ def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
 
 def beside(topology: Topology) -> list[Node]:
     """Return the nodes that are not on the main path."""
-    main = topology.main_way
+    main = topology.main_path
     return [node for node in topology.nodes if node.role not in main]
 
 

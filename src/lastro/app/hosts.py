@@ -18,11 +18,11 @@ from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import checkouts, functions, own_root, rootfs
 from lastro.interrupts import one_interrupt
 from lastro.platforms.base import Platform
-from lastro.results.columns import wrong
+from lastro.results.columns import invalid_value
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, guest_of, make_parts, platform_levels, scenario_of, schema
-from lastro.shapes import MisshapenData, made
+from lastro.shapes import MisshapenData, from_plain
 from lastro.study import design
 from lastro.study.levels import functions_in, part_level
 from lastro.study.model import VARIANT, Study
@@ -208,7 +208,7 @@ def _images(
     A revision of parts may need others in it. Those that do not exist are built now."""
     roots = {}
     for change in (UNCHANGED, *changes):
-        with registry.instead(parts_at(change.parts).parts):
+        with registry.using_versions(parts_at(change.parts).parts):
             roots[change] = image_of(session, _needs_on(session, needs), change=change)
     return roots.pop(UNCHANGED), roots
 
@@ -224,9 +224,9 @@ def require_runnable(store: Store) -> None:
     for key, value in calibrations if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
-            made(kind.shape if kind else Any, value)
+            from_plain(kind.shape if kind else Any, value)
         except MisshapenData as error:
-            raise wrong(store.directory, "calibration.value", key, error) from error
+            raise invalid_value(store.directory, "calibration.value", key, error) from error
 
 
 def needs_of(study: Study) -> NeedsOn:
@@ -288,7 +288,7 @@ def scenario_on_host(
 def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED) -> Scenario:
     """Return the study's scenario on a testbed, with the parts that a variant has with this change."""
     versions = parts_at(change.parts).parts
-    with registry.instead(versions):
+    with registry.using_versions(versions):
         scenario = scenario_of(study)(bed)
     scenario.versions = versions
     return scenario

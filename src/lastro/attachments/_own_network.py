@@ -26,7 +26,7 @@ from lastro.platforms.container import OwnNetworks
 from lastro.platforms.docker import Docker
 from lastro.platforms.podman import Podman
 from lastro.requirements import Requirements
-from lastro.testbed import Testbed, beside, set_sysctls
+from lastro.testbed import Testbed, set_sysctls, with_new_dut
 
 _COUNTERS = {"DNAT": "published", "MASQUERADE": "translated"}  # by the target of a rule
 _RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
@@ -62,7 +62,7 @@ class OwnNetwork(HostingAttachment, Attachment):
             )
         platform = self._required(own[0] if own else platforms[0])
         with (
-            beside(testbed, testbed.session.unique(self.platform.name)) as node,
+            with_new_dut(testbed, testbed.session.unique(self.platform.name)) as node,
             platform.own_network(node, _DEFAULT_GATEWAY) as self._networks,
         ):
             if self.passed:

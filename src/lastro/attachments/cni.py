@@ -25,7 +25,7 @@ from lastro.platforms.base import Port
 from lastro.requirements import Requirements
 from lastro.study.levels import NONE
 from lastro.study.model import Level, Setting
-from lastro.testbed import Testbed, beside
+from lastro.testbed import Testbed, with_new_dut
 from lastro.units import link_rate_bps
 
 _STATIC = {"ipam": {"type": "static"}}
@@ -105,7 +105,7 @@ class Cni(Attachment):
         cards = [line for n, name in enumerate(masters(self._conflist.plugins))
                  for line in parent(name, f"hub-peer{n}")]  # fmt: skip
         with ExitStack() as stack:
-            node = stack.enter_context(beside(testbed, testbed.session.unique("cni")))
+            node = stack.enter_context(with_new_dut(testbed, testbed.session.unique("cni")))
             stack.enter_context(made(node, node.dut, cards))
             self._network = CniNetwork(node, self._conflist, testbed.run_dir / "cni")
             stack.callback(setattr, self, "_network", None)

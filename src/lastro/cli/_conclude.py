@@ -50,7 +50,9 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
         if names := [member.name for member in stopped if suites.can_run(directory, member) is is_midway]:
             say(f"{words}: {', '.join(names)}")
     counts = {
-        member.name: _counts(directory / member.name) for member in suite.studies if suites.begun(directory, member)
+        member.name: _counts(directory / member.name)
+        for member in suite.studies
+        if suites.has_campaign(directory, member)
     }
     for name, study_counts in counts.items():
         if warning := incomplete(study_counts, ENGLISH):

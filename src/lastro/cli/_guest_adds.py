@@ -22,10 +22,10 @@ def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
     """Return the names of isolation features and links that a testbed's guest has, and the machine below it lacks.
 
     Links are tried on both. Empty if the testbed has no guest."""
-    if bed.near is None:
+    if bed.guest_controller is None:
         return []
-    below, in_guest = _links_below(bed.near), links_of(probes, links)
-    more = added_isolation(facts.isolation(bed.near.host), facts.isolation(bed.host))
+    below, in_guest = _links_below(bed.guest_controller), links_of(probes, links)
+    more = added_isolation(facts.isolation(bed.guest_controller.host), facts.isolation(bed.host))
     return [*more, *(name for name, works in in_guest.items() if works and below.get(name) is False)]
 
 

@@ -139,7 +139,11 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
     choice = _choice(args)
     suite = suites.read(directory)
-    data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
+    data = {
+        member.name: loaded(directory / member.name)
+        for member in suite.studies
+        if suites.has_campaign(directory, member)
+    }
     _export(args, {name: _chosen_trials(args, campaign_data, choice) for name, campaign_data in data.items()})
     reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}
     if args.json:

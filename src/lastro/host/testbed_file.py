@@ -131,7 +131,7 @@ class TestbedShape(StrictTable):
         plans = {role: plan(getattr(self, role), problems.below(role), role) for role in ROLES}
         for a, b in (("client", "dut"), ("dut", "server")):
             for role, other in ((a, b), (b, a)):
-                if plans[a].reach != plans[b].reach and other not in plans[role].links:
+                if plans[a].target != plans[b].target and other not in plans[role].links:
                     wrong = FieldError(
                         f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
                         f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
@@ -194,7 +194,7 @@ class GuestPlan:
     programs: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Return the plan as a chapter of provenance: {key: value}, without the name, and programs only if any."""
+        """Return the plan as a chapter of provenance, {key: value}, without the name, and without empty programs."""
         facts = asdict(self) | {name: ", ".join(getattr(self, name)) for name in ("platforms", "programs")}
         del facts["name"]
         return facts if self.programs else {key: value for key, value in facts.items() if key != "programs"}
@@ -204,9 +204,9 @@ class GuestPlan:
 class RolePlan:
     """The host of a role, its CPUs (None: all), and its network cards.
 
-    `reach` is None for this machine. `links` is {neighbouring role: network card}."""
+    `target` is None for this machine. `links` is {neighbouring role: network card}."""
 
-    reach: SshTarget | None = None
+    target: SshTarget | None = None
     cpus: str | None = None
     links: Mapping[str, str] = field(default_factory=dict)
 
@@ -222,16 +222,16 @@ class TestbedFile:
 
     @property
     def place(self) -> str:
-        """What a campaign records to find the testbed again: the absolute path of the file, or the word `guest`."""
+        """The absolute path of the file, or the word `guest`, by which a campaign finds the testbed again."""
         return self.file if self.file == GUEST else str(Path(self.file).absolute())
 
     def provenance(self) -> dict[str, Any]:
-        """Return {role: how its host is reached, its CPUs and network cards} for reports, without paths of SSH keys."""
+        """Return {role: {address, CPUs and network cards of its host}} for reports, without paths of SSH keys."""
         if self.guest or self.guests:
             return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
         by_role: dict[str, Any] = {}
         for role, plan in self.roles.items():
-            host = plan.reach.name if plan.reach else "this machine"
+            host = plan.target.name if plan.target else "this machine"
             by_role[role] = {"reached": host, "cpu_set": plan.cpus or "all", "links": dict(plan.links)}
         return by_role
 
@@ -323,11 +323,11 @@ def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:
             if getattr(table, key) is not None:
                 problems.add((key,), FieldError("applies only to a remote host, but there is no `address`"))
         return RolePlan(None, table.cpus, dict(table.links))
-    reach = SshTarget(
+    target = SshTarget(
         table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,
         table.run,
     )  # fmt: skip
-    return RolePlan(reach, table.cpus, dict(table.links))
+    return RolePlan(target, table.cpus, dict(table.links))
 
 
 def _expanded(path: str | None) -> str | None:

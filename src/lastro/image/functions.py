@@ -28,7 +28,7 @@ from lastro.image import rootfs
 from lastro.image.manifest import Image
 from lastro.image.workshop import building, proxies, workshop
 from lastro.results.files import write_atomically
-from lastro.shapes import made
+from lastro.shapes import from_plain
 from lastro.study.own_function import OwnFunction
 
 PLACE = "functions"  # in the root filesystem
@@ -70,7 +70,7 @@ class InstalledFunction:
 def function_in(image: Image, name: str) -> InstalledFunction | None:
     """Return the function `name` in a root filesystem; None if there is no function of that name."""
     file = image.tree / PLACE / f"{name}.json"
-    return made(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
+    return from_plain(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
 
 
 def described(image: Image) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
     """Compare a tree on a host with the image's tar on this machine, except the contents of files.
 
     `first_id` is what was added to the owners of the tree when it was made. Raises: ImageError if they differ."""
-    wanted, found = _wanted(image), _entries_of(host.view.described(str(tree)), first_id)
+    wanted, found = _wanted(image), _entries_of(host.view.listing(str(tree)), first_id)
     differing = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
     _refuse(tree, host, [_difference(path, wanted, found) for path in differing])
 

@@ -77,7 +77,7 @@ def content(container: BundleArchive, name: str, most: int) -> bytes:
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[BundleArchive]:
+def open_bundle(place: Path) -> Iterator[BundleArchive]:
     """Open the bundle at `place` inside the block.
 
     Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""

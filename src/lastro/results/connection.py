@@ -19,8 +19,8 @@ from typing import Any
 
 from lastro.errors import InputError, StoreError
 from lastro.files import has_plain
-from lastro.results.columns import META, wrong
-from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, damaged, translated
+from lastro.results.columns import META, invalid_value
+from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, damaged, store_errors
 
 FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
 FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
@@ -155,11 +155,13 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
     campaign."""
     file = directory / DB_NAME
     _require_file(file)
-    with translated(directory):
-        return bounded(file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly))
+    with store_errors(directory):
+        return open_bounded(
+            file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly)
+        )
 
 
-def bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
+def open_bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
     """Connect to the database in `file`. `check` verifies its schema before anything else is read.
 
     `mode` is the query of SQLite's URI, such as "mode=ro". Raises: StoreError when a file that SQLite uses next to
@@ -216,7 +218,7 @@ def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
     schema = objects(db)
     if schema.get(_META) == _ours(SCHEMA)[_META]:
         _check_format(db, directory)
-    if reason := foreign(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
+    if reason := schema_difference(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
         raise damaged(directory, reason)
     if not readonly:
         db.execute("PRAGMA journal_mode=WAL")
@@ -241,7 +243,7 @@ def _check_format(db: BoundedConnection, directory: Path) -> None:
     try:
         written_by = META["format"](rows[0][0]) if rows else 1
     except ValueError as error:
-        raise wrong(directory, "meta.value", "format", error) from error
+        raise invalid_value(directory, "meta.value", "format", error) from error
     if written_by > FLEET_FORMAT:
         raise StoreError(
             f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FLEET_FORMAT})",
@@ -254,7 +256,7 @@ def objects(db: BoundedConnection) -> dict[str, str]:
     return dict(db.read(_OBJECTS, ()))
 
 
-def foreign(found: Mapping[str, str], schema: str) -> str:
+def schema_difference(found: Mapping[str, str], schema: str) -> str:
     """Return how the objects `found` (by `objects`) first differ from those that the SQL `schema` creates.
 
     Empty if they are equal."""

@@ -92,9 +92,9 @@ def damaged(directory: Path, reason: object) -> StoreError:
     return CAMPAIGN.damaged(directory / DB_NAME, reason)
 
 
-def translated(directory: Path) -> AbstractContextManager[None]:
+def store_errors(directory: Path) -> AbstractContextManager[None]:
     """Return a context manager that turns SQLite's errors on a campaign's database into StoreErrors with a remedy."""
-    return CAMPAIGN.translated(directory / DB_NAME)
+    return CAMPAIGN.store_errors(directory / DB_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class DatabaseKind:
         return StoreError(f"{file} is not a readable {self.what}: {plain(str(reason))[:_LONGEST]}", self.if_damaged)
 
     @contextmanager
-    def translated(self, file: Path) -> Iterator[None]:
+    def store_errors(self, file: Path) -> Iterator[None]:
         """Turn SQLite's errors on a file inside the block into StoreErrors with a remedy."""
         try:
             yield

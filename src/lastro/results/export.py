@@ -123,7 +123,7 @@ def _tails(
         verdict = (attempt.testbed or None, attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
             known = value if math.isfinite(value) else None
-            yield (*verdict, metric, units.get(metric), known, attempt.noted.only_at_least(metric))
+            yield (*verdict, metric, units.get(metric), known, attempt.typed_notes.only_at_least(metric))
         if not attempt.measurements:
             yield (*verdict, None, None, None, None)
     if not has_attempts or trial.state == "unavailable":
@@ -177,7 +177,7 @@ def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
 
     In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
     spreadsheet would execute. With `raw`, texts are not changed."""
-    text = str if raw else inert
+    text = str if raw else without_formulas
     out = io.StringIO()
     out.write("\ufeff" if style.bom else "")
     # CRLF: fields with a carriage return are quoted
@@ -207,7 +207,7 @@ def _cell(value: Value, text: Callable[[str], str], decimal: str) -> str | int |
     return text(value) if isinstance(value, str) else value
 
 
-def inert(text: str) -> str:
+def without_formulas(text: str) -> str:
     """Return the text of a cell, changed so that no spreadsheet executes it: see "CSV Injection" by OWASP."""
     shown = without_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown

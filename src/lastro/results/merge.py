@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.members import Member
-from lastro.results.read import CampaignData, shared
+from lastro.results.provenance import common_provenance
+from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.segments import HostSegment
 from lastro.study.baseline import accepts, common_baseline
@@ -24,7 +25,7 @@ _Found = TypeVar("_Found")
 Key = tuple[tuple[str, Level], ...]
 
 
-def together(campaigns: Sequence[CampaignData]) -> CampaignData:
+def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
     """Merge campaigns of one study into one, in the order in which they began; return a single campaign unchanged.
 
     Treatments, trials and blocks get new numbers. A treatment is unavailable if no campaign could run it. Noise floors
@@ -64,7 +65,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         treatments=list(rows.values()),
         trials=trials,
         attempts=attempts,
-        provenance=shared([campaign.provenance for campaign in ordered]),
+        provenance=common_provenance([campaign.provenance for campaign in ordered]),
         calibrations={campaign.directory: campaign.calibrations for campaign in ordered if campaign.calibrations},
         noise_floor=None,
         looks=(),

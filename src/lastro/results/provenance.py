@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lastro.shapes import OpenRecord, made
+from lastro.shapes import OpenRecord, from_plain
 
 THIS_MACHINE = "this machine"  # how the host of a role is reached without SSH
 
@@ -28,7 +28,9 @@ class HostFacts(OpenRecord):
 
 @dataclass(frozen=True, slots=True)
 class RecordedGuest(OpenRecord):
-    """The guest in which a campaign ran; without a `title`, it ran on a real host. See `guest.in_turn`."""
+    """The guest in which a campaign ran; without a `title`, it ran on a real host.
+
+    For the guests of one campaign, see `guest.several_guests_chapter`."""
 
     title: str = ""
     full_title: str = ""
@@ -37,7 +39,7 @@ class RecordedGuest(OpenRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class GuestInTurn(OpenRecord):
+class GuestChapter(OpenRecord):
     guest: RecordedGuest = RecordedGuest()
 
 
@@ -108,7 +110,7 @@ class Provenance(OpenRecord):
     controller: HostFacts = HostFacts()
     machines: tuple[str, ...] = ()
     guest: RecordedGuest = RecordedGuest()
-    guests: Mapping[str, GuestInTurn] = field(default_factory=dict)
+    guests: Mapping[str, GuestChapter] = field(default_factory=dict)
     testbed: RecordedTestbed = RecordedTestbed()
     fleet: RecordedFleet = RecordedFleet()
     tools: Mapping[str, RecordedTool] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class Provenance(OpenRecord):
     @classmethod
     def of(cls, chapters: Mapping[str, Any]) -> Provenance:
         """Return recorded chapters as provenance. Raises: MisshapenData for a fact of another type."""
-        typed: Provenance = made(cls, {key: value for key, value in chapters.items() if key != "chapters"})
+        typed: Provenance = from_plain(cls, {key: value for key, value in chapters.items() if key != "chapters"})
         return replace(typed, chapters=chapters)
 
     def __or__(self, other: Provenance) -> Provenance:
@@ -130,7 +132,7 @@ class Provenance(OpenRecord):
         return Provenance.of({**self.chapters, **other.chapters})
 
 
-def shared(all_provenances: Sequence[Provenance]) -> Provenance:
+def common_provenance(all_provenances: Sequence[Provenance]) -> Provenance:
     """Return what the provenance of several hosts has in common; of none, no provenance."""
     return Provenance.of(_common([each.chapters for each in all_provenances]) if all_provenances else {})
 

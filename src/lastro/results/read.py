@@ -13,10 +13,10 @@ from lastro.grouping import by_key
 from lastro.results.database import damaged
 from lastro.results.looks import Look
 from lastro.results.members import Member
-from lastro.results.provenance import Provenance, shared
+from lastro.results.provenance import Provenance, common_provenance
 from lastro.results.rows import Attempt, BlockPlace, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
-from lastro.results.segments import HostSegment, within
+from lastro.results.segments import HostSegment, segments_of_trials
 from lastro.results.store import Store
 from lastro.study.model import Study
 
@@ -104,13 +104,13 @@ def _of_fleet(
     return replace(
         data,
         trials=trials,
-        provenance=data.provenance | shared([row.provenance for row in rows]),
+        provenance=data.provenance | common_provenance([row.provenance for row in rows]),
         calibrations={name: found for name, found in calibrations.items() if found},
         members=members if len(members) > 1 else (),
     )
 
 
-def testbeds_apart(data: CampaignData) -> list[CampaignData]:
+def split_by_testbed(data: CampaignData) -> list[CampaignData]:
     """Split a campaign by the testbeds of its fleet, into one campaign each; without members, return it unchanged."""
     if not data.members:
         return [data]
@@ -123,7 +123,7 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
             provenance=member.provenance,
             calibrations=data.calibrations.get(member.directory, {}),
             members=(),
-            segments=within(data.segments, data.attempts, member.trials),
+            segments=segments_of_trials(data.segments, data.attempts, member.trials),
             looks=(),
         )
         for member in data.members

@@ -17,14 +17,14 @@ from lastro.errors import HostBusy, InputError
 from lastro.files import require_own_directory
 from lastro.host.files import boot_id, start_time
 from lastro.results.connection import FLEET_FORMAT, FORMAT, connect
-from lastro.results.database import DB_NAME, new_campaign, pack, translated
+from lastro.results.database import DB_NAME, new_campaign, pack, store_errors
 from lastro.results.files import write_atomically
 from lastro.results.looks import Look
 from lastro.results.rows import State, TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.segments import HostSegment
 from lastro.results.store_reader import StoreReader
-from lastro.shapes import MOST, parsed
+from lastro.shapes import MOST, parse_json
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
@@ -186,9 +186,9 @@ class Store(StoreReader):
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
-                (row.name, json.dumps(row.provenance.chapters), gaps_text(row)),
+                (row.name, json.dumps(row.provenance.chapters), unavailable_json(row)),
             )
-            self._note_gaps(f"block IN ({_OF_TESTBED})", (row.name,), row.name)
+            self._update_unavailable(f"block IN ({_OF_TESTBED})", (row.name,), row.name)
             self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too
                 "UPDATE treatment SET (unavailable, remedy) = (SELECT"
                 " group_concat(DISTINCT json_extract(value, '$.reason')), max(json_extract(value, '$.remedy'))"
@@ -218,10 +218,10 @@ class Store(StoreReader):
             self._db.execute(
                 "INSERT OR REPLACE INTO place SELECT ?, ifnull(max(id), 0), ? FROM attempt", (block, testbed)
             )
-            self._note_gaps("number BETWEEN ? AND ?", numbers, testbed)
+            self._update_unavailable("number BETWEEN ? AND ?", numbers, testbed)
         return aside > 0
 
-    def _note_gaps(self, where: str, values: tuple[object, ...], testbed: str) -> None:
+    def _update_unavailable(self, where: str, values: tuple[object, ...], testbed: str) -> None:
         """Mark trials that cannot run on a testbed as unavailable, and unavailable ones that can as pending.
 
         `where` is an SQL condition on the table of trials, with the parameters `values`, which selects the trials to
@@ -283,7 +283,7 @@ class Store(StoreReader):
             )
 
     @contextmanager
-    def as_one(self) -> Iterator[None]:
+    def single_transaction(self) -> Iterator[None]:
         """Write everything that the block stores in one durable transaction."""
         with self._transaction():
             yield
@@ -293,7 +293,7 @@ class Store(StoreReader):
         if self._db.in_transaction:  # part of a larger one
             yield
             return
-        with translated(self.directory), self._db.watched():
+        with store_errors(self.directory), self._db.watched():
             try:  # an interrupt may come as soon as a transaction begins
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
@@ -309,7 +309,7 @@ def _valid_unicode(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def gaps_text(row: TestbedRow) -> str:
+def unavailable_json(row: TestbedRow) -> str:
     """Return the JSON of a testbed's unavailable treatments, in the format of the column `testbed.unavailable`."""
     gaps = row.unavailable.items()
     return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
@@ -323,7 +323,7 @@ def _readable(notes: dict[str, object]) -> str:
     """Return notes as JSON; if reading them back would fail, return the JSON of a note with the reason instead."""
     try:
         text = json.dumps(notes)
-        parsed(text)
+        parse_json(text)
     except (ValueError, TypeError, RecursionError) as error:  # the last two if a part adds notes that JSON cannot have
         text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text

@@ -239,7 +239,7 @@ class Scenario(Declaration, OnTestbed):
 
     def with_its_parts(self) -> AbstractContextManager[None]:
         """Have all code use the parts of this object (`versions`) inside the block."""
-        return registry.instead(self.versions)
+        return registry.using_versions(self.versions)
 
     def availability_at(self, config: Config) -> Availability:
         """Return whether the treatment's host can run it; unavailable if `availability` returns an invalid object."""

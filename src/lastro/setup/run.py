@@ -102,12 +102,12 @@ def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], N
         with ThreadPoolExecutor(2) as pool:
             futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, beside)]
             try:
-                ended = [one for future in futures for one in future.result()]
+                ended = [step for future in futures for step in future.result()]
             except BaseException:
                 lanes.stop()
                 raise
     finally:
-        if not any(one.failed for one in ended):
+        if not any(step.failed for step in ended):
             shutil.rmtree(logs, ignore_errors=True)
     return ended
 

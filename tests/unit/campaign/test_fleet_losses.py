@@ -12,7 +12,7 @@ import pytest
 
 from lastro.app.status import status_of
 from lastro.campaign import fleet as fleets
-from lastro.campaign.duration import pace_of
+from lastro.campaign.duration import eta_estimator
 from lastro.campaign.executor import AttemptCall, Call, Executor, ReachCall
 from lastro.campaign.testbed_worker import WorkerFailure
 from lastro.errors import ConnectionLost, HostError, HostUnfit, LastroError, StoreError
@@ -155,7 +155,7 @@ def test_lost_testbeds_do_not_share_the_remaining_time(tmp_path: Path) -> None:
         with pytest.raises(Killed):
             run(store, pool)
         assert len(store.testbeds()) == 2 and store.counts()["running"] == 1
-        left_s = pace_of(store, None).remaining_s
+        left_s = eta_estimator(store, None).remaining_s
         assert left_s > 0 and status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s / 2), "it can be resumed"
         store.take("2026-01-01T00:00:00")
         assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s)

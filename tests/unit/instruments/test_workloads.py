@@ -190,9 +190,9 @@ def test_arrays_that_do_not_fit_the_instance_are_unavailable_before_any_trial(mo
 
 
 def test_a_plan_counts_the_cache_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 32 << 20)
+    monkeypatch.setattr(_memory, "local_cache_bytes", lambda cpuset: 32 << 20)
     usual = Stream().expected_s(1, 1)
-    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 256 << 20)
+    monkeypatch.setattr(_memory, "local_cache_bytes", lambda cpuset: 256 << 20)
     assert Stream().expected_s(1, 1) == pytest.approx(8 * usual)
     assert Stream(array="128M").expected_s(1, 1) == pytest.approx(usual)
     assert Mbw().expected_s(1, 1) == pytest.approx(8 * Mbw(array=128).expected_s(1, 1))

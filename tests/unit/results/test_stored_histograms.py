@@ -13,7 +13,7 @@ import pytest
 from lastro import cli
 from lastro.errors import StoreError
 from lastro.results import hdr
-from lastro.results.merge import together
+from lastro.results.merge import merge_campaigns
 from lastro.results.read import load_campaign
 from lastro.results.samples import Outcome, PackedHistogram, Reading
 from lastro.results.store import Store
@@ -54,7 +54,7 @@ def test_a_report_reads_them_from_each_campaign(campaign: Path, tmp_path: Path) 
     for directory in (campaign, other):
         with Store.open(directory, readonly=True) as store:
             found.append(load_campaign(store))
-    whole = together(found)
+    whole = merge_campaigns(found)
     of_first, of_last = whole.later_histograms([(1, 1), (whole.attempts[-1].trial, 1)])
     assert len(of_first) == 1 and of_last == []
 

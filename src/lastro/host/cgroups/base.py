@@ -132,7 +132,7 @@ class Cgroups(ABC):
         """Return the group's directory in every tree."""
 
     @abstractmethod
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         """Return the controllers that limits need and this host lacks, such as "pids"; empty if it has all."""
 
     @abstractmethod
@@ -204,7 +204,7 @@ class Cgroups(ABC):
 
     @abstractmethod
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List the (file, text) pairs to write, in order, so that a new group can contain processes and have limits."""
+        """List the (file, text) pairs to write, in order, before a new group can contain processes and have limits."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
         """Create a group with limits. Raises: WriteFailed when the kernel refuses a limit."""
@@ -224,9 +224,9 @@ class Cgroups(ABC):
         `device` is the disk's number, "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
-        """Return words to put before a command's argv, so that the process joins the group and then execs the command.
+        """Return the prefix of a command line whose process joins the group and then executes the command.
 
-        So the group's counters include the command from its first instruction on."""
+        The group's counters thus include the command from its first instruction on."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
@@ -242,7 +242,7 @@ class Cgroups(ABC):
 
     @abstractmethod
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
-        """List the (file, text) pairs to write to lift the group's limits of disk rates; empty if it has none.
+        """List the (file, text) pairs to write to remove the group's limits of disk rates; empty if it has none.
 
         When a container ends, its cached writes still go to the disk at the rate of its group. Under a limit, this may
         take very long, and until then the group cannot be removed."""

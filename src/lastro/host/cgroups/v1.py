@@ -40,7 +40,7 @@ class CgroupsV1(Cgroups):
                     missing.append((str(group / kind), values[kind]))
         return missing
 
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         trees = ",".join(self.files.directories(str(self.root))).split(",")  # such as "cpu,cpuacct"
         return [controller for controller in self._controllers if controller not in trees]
 

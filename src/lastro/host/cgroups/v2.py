@@ -29,7 +29,7 @@ class CgroupsV2(Cgroups):
             parents.append(parents[-1] / part)
         return [(str(group / "cgroup.subtree_control"), text) for group in parents]
 
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         file = str(self.root / "cgroup.controllers")
         available = self.files.read([file]).get(file, "").split()
         return [controller for controller in self._controllers if controller not in available]

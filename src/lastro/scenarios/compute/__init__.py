@@ -15,7 +15,7 @@ from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.host.local import here
+from lastro.host.local import build_host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.instruments.disk_workload import through_arc
@@ -109,7 +109,7 @@ class WorkloadProbes:
 
     def _probe(self, tool: Workload, started: Started) -> Availability:
         try:
-            tool.require(here(self._testbed.host))
+            tool.require(build_host(self._testbed.host))
             brief = tool.brief()
             with started(brief) as instance, brief.prepared(instance):
                 brief.run(instance, brief.probe_limit_s)

@@ -13,7 +13,7 @@ from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import TimedPlatform
-from lastro.testbed import Testbed, beside
+from lastro.testbed import Testbed, with_new_dut
 
 MOST = 4096  # instances: each link takes eight addresses, and a link's name has at most 15 letters
 _NETWORK = ipaddress.ip_network("198.18.0.0/15")
@@ -90,7 +90,7 @@ def meeting_place(
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []
         for hub in hubs:
-            place, links = stack.enter_context(beside(testbed, hub)), make_part(Attachment, attachment)
+            place, links = stack.enter_context(with_new_dut(testbed, hub)), make_part(Attachment, attachment)
             stack.enter_context(links.prepare(place))
             places.append((place, links))
         yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)

@@ -33,7 +33,7 @@ from lastro.errors import PlatformError
 from lastro.host.cards import moved
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
-from lastro.testbed import Testbed, beside, set_sysctls
+from lastro.testbed import Testbed, set_sysctls, with_new_dut
 
 CLIENT, DUT, SERVER = "client", "dut", "server"
 ROLES = (CLIENT, DUT, SERVER)
@@ -99,7 +99,7 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
     with ExitStack() as stack:
         beds = {DUT: testbed}
         for role in (CLIENT, SERVER):
-            beds[role] = stack.enter_context(beside(testbed.at(role), role))
+            beds[role] = stack.enter_context(with_new_dut(testbed.at(role), role))
         names: dict[str, dict[str, str]] = {role: {} for role in ROLES}
         for a, b in LINKS:
             if beds[a].session is beds[b].session:

@@ -44,7 +44,7 @@ from lastro.scenarios.shared.probes import DIRECT, ChainProbes
 from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.shapes import made
+from lastro.shapes import from_plain
 from lastro.study.levels import (
     NONE,
     functions_in,
@@ -225,7 +225,7 @@ class OnChain(OnLinks):
 
     def profile_of(self, outcome: Outcome) -> dict[str, Any]:
         """Return the profile of the undisturbed chain from the outcome of a `profile_run`, as plain data."""
-        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
+        noted: _Undisturbed = from_plain(_Undisturbed, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
             "chain_cpus": noted["carrying_cpus"],
@@ -253,7 +253,7 @@ class OnChain(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
         hosts = [self.pool.get(level) for level in hosts_levels(config)]
         isolations, measured = isolations_of(config), calibrated(calibrations, PROFILE)
-        profile = None if measured is None else made(Profile, measured)
+        profile = None if measured is None else from_plain(Profile, measured)
 
         def isolated(spec: InstanceSpec, host: Platform) -> InstanceSpec:
             spec = replace(spec, sysctls={**spec.sysctls, **sysctls_of(config)})
