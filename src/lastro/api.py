@@ -79,12 +79,12 @@ class ArrowTable:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a stream of the rows. Raises: lastro.errors.OutputError when DuckDB is not installed."""
-        from lastro.results.export import relation, sql_type
+        from lastro.results.export import duckdb_table, sql_type
 
         table = self._table
         types = {name: table.types.get(name) or sql_type(values) for name, values in table.items()}
-        with relation(types, table.values(), "a table for Arrow", "use the table as a dictionary") as held:
-            return held.__arrow_c_stream__(requested_schema)
+        with duckdb_table(types, table.values(), "a table for Arrow", "use the table as a dictionary") as rows:
+            return rows.__arrow_c_stream__(requested_schema)
 
 
 class Drawing:

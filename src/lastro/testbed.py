@@ -207,7 +207,7 @@ def guest_testbeds(
             guest_session = stack.enter_context(
                 remote_session(controller, machine.target, purpose, directory=directory)
             )
-            guest_image = rootfs.sent(image, guest_session.host, guest_session.state / "rootfs")
+            guest_image = rootfs.on_host(image, guest_session.host, guest_session.state / "rootfs")
             bed = stack.enter_context(local_testbed(guest_session, guest_image))
             steps = (*machine.steps, *bed.preparation)
             beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, controller=controller)
@@ -236,7 +236,7 @@ def spread_testbed(
                 assert plan.target is not None
                 sessions[plan.target] = stack.enter_context(remote_session(controller, plan.target, purpose, wait))
             host_session = sessions[plan.target]
-            host_image = rootfs.sent(image, host_session.host, host_session.state / "rootfs")
+            host_image = rootfs.on_host(image, host_session.host, host_session.state / "rootfs")
             stack.enter_context(_mounted_read_only(host_session, host_image))
             groups = _count_io(host_session, detect(files=host_session.host.view))
             remote_controller = None if host_session is controller else controller
@@ -294,7 +294,7 @@ def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
             return replace(one, host=own.host, session=own, cgroups=groups, apparatus=Apparatus())
 
         dut = moved(bed)
-        dut_image = rootfs.sent(image, dut.host, dut.session.state / "rootfs")
+        dut_image = rootfs.on_host(image, dut.host, dut.session.state / "rootfs")
         with _mounted_read_only(dut.session, dut_image), _dut_namespace(dut.session, "dut") as name:
             yield replace(
                 dut,

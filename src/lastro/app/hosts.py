@@ -176,11 +176,11 @@ def image_of(
             say(f"reading the root filesystem {change.rootfs} …")
             image = own_root.ensure(change.rootfs, recipe.extra_files, store, session.host)
         else:
-            if rootfs.find(recipe, store) is None:
+            if rootfs.built_image(recipe, store) is None:
                 change_text = f" with {change}" if change.release or change.packages else ""
                 say(f"building the root filesystem{change_text}, once (about half a minute) …")
             image = rootfs.ensure(recipe, store, session.host)
-        return functions.added(image, with_sources, store, session.host)
+        return functions.with_functions(image, with_sources, store, session.host)
 
 
 def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFunction:
@@ -238,7 +238,7 @@ def needs_of(study: Study) -> NeedsOn:
     if all(revisions):  # no treatment has the revision that the study names
         used_functions = [replace(function, revision=revisions[0]) for function in used_functions]
     additions = rootfs.ImageAdditions(functions=tuple(used_functions))
-    return lambda host: scenario_of(study).image_needs(host, configs).and_of(additions)
+    return lambda host: scenario_of(study).image_needs(host, configs).combined_with(additions)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class Fleet:
         self._begun = {block for block in blocks if block in self._testbed_of_block}
         self._unplaced = deque(block for block in blocks if block not in self._testbed_of_block)
 
-    def _take(self, state: TestbedState) -> int | None:
+    def _next_block(self, state: TestbedState) -> int | None:
         """Return the next block for a testbed: one that it has begun, or else one that is assigned to no testbed.
 
         The block is assigned to the testbed. None if there is no such block."""
@@ -212,7 +212,7 @@ class Fleet:
         for state in self._states.values():
             if state.phase != "idle":
                 continue
-            if (block := self._take(state)) is not None:
+            if (block := self._next_block(state)) is not None:
                 steps = self._trials(state, block)
             elif self._abandoned(state) is not None:
                 steps = self._take_over(state)

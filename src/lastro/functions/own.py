@@ -17,7 +17,7 @@ from lastro.errors import CommandFailed, CommandTimeout, LastroError, PlatformEr
 from lastro.functions.base import CounterReading, ForwardingPath, Function, carried
 from lastro.host.base import Process
 from lastro.host.shell import quoted
-from lastro.image.functions import OPEN, PLACE, InstalledFunction, function_in
+from lastro.image.functions import FUNCTIONS, MOUNT_POINTS, InstalledFunction, function_in
 from lastro.platforms.base import Instance
 
 _LOOK_S = 0.1  # between two checks whether it is ready
@@ -125,8 +125,8 @@ class _Running:
 
 def _mount_own_directories(instance: Instance, name: str, function: InstalledFunction) -> None:
     """Mount the instance's own /dev, /proc and others below the root of a function's files. Raises: Unavailable."""
-    (root, directory) = quoted(f"/{PLACE}/{name}", f"/{PLACE}/{name}/{function.directory}")
-    mounts = [f"mount --rbind /{each} {root}/{each}\n" for each in OPEN]
+    (root, directory) = quoted(f"/{FUNCTIONS}/{name}", f"/{FUNCTIONS}/{name}/{function.directory}")
+    mounts = [f"mount --rbind /{each} {root}/{each}\n" for each in MOUNT_POINTS]
     try:
         instance.run_with_rights(f"mkdir -p {directory} || :\n{''.join(mounts)}")
     except CommandFailed as error:
@@ -137,7 +137,7 @@ def _mount_own_directories(instance: Instance, name: str, function: InstalledFun
 
 
 def _started(name: str, instance: Instance, path: ForwardingPath, function: InstalledFunction) -> _Running:
-    root, log = f"/{PLACE}/{name}", f"{instance.memory_dir}/function.log"
+    root, log = f"/{FUNCTIONS}/{name}", f"{instance.memory_dir}/function.log"
     variables = {**function.environment, **_ports(instance, path)}
     enter = [
         "/usr/bin/env", "-i", *(f"{key}={value}" for key, value in variables.items()),

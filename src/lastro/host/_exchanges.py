@@ -69,7 +69,7 @@ class Exchanges:
             self.add(self._latest.estimate(sent_s, time.monotonic()))
 
     def start_process(self) -> None:
-        """Record that a process is started now, which will run on the host between exchanges."""
+        """Record the start of a process that will run on the host between exchanges."""
         for block in list(self._blocks):
             block.process_s = block.process_s or time.monotonic()
 

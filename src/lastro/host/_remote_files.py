@@ -74,7 +74,7 @@ class RemoteFiles(Files):
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
 
     def owned_pids(self, token: str) -> set[int]:
-        output = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
+        output = self._ask(f"{_OWNED.format(mark=_owner_entry(token))}; :", [])
         return {int(path.split("/")[2]) for path in output.split()}
 
     def threads(self, token: str, groups: Sequence[str], excluded: Sequence[str]) -> dict[int, tuple[int, int]]:
@@ -83,7 +83,7 @@ class RemoteFiles(Files):
         return {int(thread): (int(ran_ns), int(waits)) for thread, ran_ns, waits in rows}
 
     def end_owned(self, token: str) -> set[int]:
-        mark = _mark(token)
+        mark = _owner_entry(token)
         output = self._ask(_END_OWNED.format(look=_OWNED.format(mark=mark), mark=mark), [])
         return {int(pid) for pid in output.split()}
 
@@ -110,5 +110,5 @@ def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
     }
 
 
-def _mark(token: str) -> str:
+def _owner_entry(token: str) -> str:
     return shlex.quote(f"{OWNER_VARIABLE}={token}")

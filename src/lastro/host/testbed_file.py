@@ -78,15 +78,17 @@ def _memory(value: Any) -> Any:
     return value
 
 
-def _lsm(value: Any) -> Any:
+def _supported_lsm(value: Any) -> Any:
     if value == "selinux":
         raise PydanticCustomError("lsm", "must be 'apparmor' or 'none', but is 'selinux'", {"hint": _NO_SELINUX})
     return value
 
 
-def _platforms(value: Any) -> Any:
+def _known_platforms(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
     known = registry.names("platform")
-    for name in value if isinstance(value, list) else ():
+    for name in value:
         if isinstance(name, str) and name not in known:
             hint = did_you_mean(name, known)
             raise PydanticCustomError("platform", f"has no platform {name!r}", {"hint": hint})
@@ -153,10 +155,10 @@ class GuestTable(StrictTable):
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
-    lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
+    lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_supported_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     hypervisor: Literal["none", "xen", "virtualbox"] = "none"
-    platforms: Annotated[list[OneLine], BeforeValidator(_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
+    platforms: Annotated[list[OneLine], BeforeValidator(_known_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
 
 
 _Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '_' and '-'")]

@@ -45,6 +45,7 @@ class MemoryWorkload(Workload):
 
     @property
     def piece_bytes(self) -> int:
+        """The size of a piece, in bytes, by the options alone."""
         return self.piece_for(0)
 
     def piece_on(self, host: Host, cpuset: str | None) -> int:

@@ -134,8 +134,8 @@ class Hypervisor(Platform):
         self.require_host(testbed)
         controller = testbed.local_session
         with controller.building():
-            made = guest.ensure(testbed.original, controller.ledger.state / "guest", controller.host)
-        self._guest = guest.sent(made, testbed.image, testbed.host, testbed.session.state / "guest")
+            files = guest.ensure(testbed.original, controller.ledger.state / "guest", controller.host)
+        self._guest = guest.on_host(files, testbed.image, testbed.host, testbed.session.state / "guest")
         send_client(testbed)
         self._host_lacks_mitigations = _lacks_mitigations(testbed.host)
         yield

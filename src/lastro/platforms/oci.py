@@ -132,7 +132,7 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
     tree, owner = testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
-            tree, owner = rootfs.shifted(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
+            tree, owner = rootfs.shifted_tree(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
     root, disk, lower = quoted(bundle / "rootfs", scratch, tree)
     options = f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work"
     if spec.security.selinux:

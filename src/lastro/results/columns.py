@@ -80,7 +80,7 @@ class Record(TypedDict, total=False):
     prepares: bool
 
 
-_NEEDED = {
+_REQUIRED_KEYS = {
     "run": {"argv", "stdin", "returncode"},
     "spawn": {"argv"},
     "stop": {"argv"},
@@ -115,9 +115,10 @@ def _utc(value: object) -> str:
 
 
 def _seconds(value: object) -> float:
-    if not 0 <= (found := number(value)) <= _MOST_SECONDS:
-        raise MisshapenData(f"is {found:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
-    return found
+    seconds = number(value)
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise MisshapenData(f"is {seconds:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
+    return seconds
 
 
 def _measured(value: object) -> float:
@@ -156,7 +157,7 @@ def _process(value: object) -> list[Any]:
 
 
 def _noise_floor(value: object) -> Any:
-    """Return the noise floor in a JSON text, with defaults for missing keys; None if it has another format."""
+    """Return the noise floor in a JSON text, with defaults for missing keys; None if its format is another version."""
     stored = _json(Any)(value)
     if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
@@ -165,8 +166,8 @@ def _noise_floor(value: object) -> Any:
 
 
 def _unavailable(value: object) -> dict[int, tuple[str, str | None]]:
-    found: dict[str, _Gap] = _json(dict[str, _Gap])(value)
-    return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in found.items()}
+    gaps: dict[str, _Gap] = _json(dict[str, _Gap])(value)
+    return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in gaps.items()}
 
 
 def is_histogram(samples: object) -> bool:
@@ -188,7 +189,7 @@ def transcript_of(data: bytes) -> list[Record]:
     """Return the steps of an attempt from the JSON of its transcript. Raises: ValueError if it is not valid."""
     records: list[Record] = from_plain(list[Record], parse_json(data.decode()))
     for position, record in enumerate(records):
-        missing = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
+        missing = _REQUIRED_KEYS[record["kind"]] - set(record) if "kind" in record else {"kind"}
         if record.get("argv") == []:
             raise MisshapenData(f"has an empty command in its record {position}")
         if missing:

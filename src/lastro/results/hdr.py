@@ -58,7 +58,7 @@ def encode(histogram: Histogram) -> bytes:
 
 
 def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Return the histogram from bytes that `encode` returned; `unpack` is as in `unpacked`.
+    """Return the histogram from bytes that `encode` returned; `unpack` decompresses its argument.
 
     Raises: ValueError for other bytes, also for a histogram whose buckets are not those of `stats.histograms`."""
     if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):

@@ -96,11 +96,11 @@ def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], N
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]
-    beside = [step for step in steps if step not in with_apt]
+    without_apt = [step for step in steps if step not in with_apt]
     ended: list[EndedStep] = []
     try:
         with ThreadPoolExecutor(2) as pool:
-            futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, beside)]
+            futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, without_apt)]
             try:
                 ended = [step for future in futures for step in future.result()]
             except BaseException:

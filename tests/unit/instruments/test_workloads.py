@@ -35,7 +35,7 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario, WorkloadProbes
-from lastro.testing.replay import damaged
+from lastro.testing.replay import damaged_versions
 
 from ...support.recording import FakeInstance, answer
 from ...support.workload_samples import SAMPLES, text_of
@@ -106,7 +106,7 @@ def read_or_refused(tool: Workload, text: str) -> Reading | None:
 def test_damaged_output_is_read_or_refused(name: str, file: str, options: Any) -> None:
     """Never any other exception."""
     tool, text = made(name, options), text_of(file)
-    for version in damaged(text):
+    for version in damaged_versions(text):
         read_or_refused(tool, version)
     assert read_or_refused(tool, "") is None
     assert read_or_refused(tool, text[: len(text) // 3]) is None

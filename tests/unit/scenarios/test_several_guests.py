@@ -249,7 +249,7 @@ def test_what_the_first_use_builds_is_said_once(
     announce_builds(*words)
     listed = "the userland of bookworm, linux-image-amd64 of bookworm, linux-image-amd64 of trixie …"
     assert capsys.readouterr().err.endswith(f": {listed}\n")
-    monkeypatch.setattr(guest_host.rootfs, "find", lambda *_: image)
+    monkeypatch.setattr(guest_host.rootfs, "built_image", lambda *_: image)
     monkeypatch.setattr(guest_host.guest, "kernel_at", lambda *_: SimpleNamespace(directory=tmp_path, release="6.1"))
     announce_builds(*words)
     assert capsys.readouterr().err == ""

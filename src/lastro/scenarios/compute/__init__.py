@@ -158,7 +158,7 @@ class ComputeScenario(OnPlatforms):
         needs = ImageAdditions()
         for name in cls.tools(configs):
             kind = registry.parts("instrument")[name].cls
-            needs = needs.and_of(kind.needs(host)) if kind else needs
+            needs = needs.combined_with(kind.needs(host)) if kind else needs
         return needs
 
     @classmethod

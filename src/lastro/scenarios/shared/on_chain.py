@@ -153,9 +153,9 @@ class OnChain(OnLinks):
         )
         needs = ImageAdditions(("ethtool",) if inside else ())
         for each in implementations_of(configs):
-            needs = needs.and_of(ImageAdditions(each.packages))
+            needs = needs.combined_with(ImageAdditions(each.packages))
             with suppress(Unavailable):
-                needs = needs.and_of(ImageAdditions(files=each.programs(host)))
+                needs = needs.combined_with(ImageAdditions(files=each.programs(host)))
         return needs
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:

@@ -486,9 +486,9 @@ def test_a_packed_kernel_is_unpacked() -> None:
     image = bytearray(1024)
     image[0x1F1], image[0x202:0x206] = 1, b"HdrS"
     struct.pack_into("<II", image, 0x248, 64, len(payload))
-    assert guest.unpacked(bytes(image) + bytes(64) + payload) == elf
-    assert guest.unpacked(bytes(image) + bytes(64) + b"?" * len(payload)) is None
-    assert guest.unpacked(bytes(2000)) is None
+    assert guest.elf_in(bytes(image) + bytes(64) + payload) == elf
+    assert guest.elf_in(bytes(image) + bytes(64) + b"?" * len(payload)) is None
+    assert guest.elf_in(bytes(2000)) is None
 
 
 def test_the_command_line_names_host_and_ports() -> None:
