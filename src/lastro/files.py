@@ -33,7 +33,7 @@ _trusting = ContextVar("trusting", default=False)
 
 
 @contextmanager
-def trusting() -> Iterator[None]:
+def trust_directories() -> Iterator[None]:
     """Let root write to directories that other users can change, inside the block: the user has passed --trust."""
     token = _trusting.set(True)
     try:
@@ -42,7 +42,7 @@ def trusting() -> Iterator[None]:
         _trusting.reset(token)
 
 
-def callers() -> frozenset[int]:
+def caller_ids() -> frozenset[int]:
     """Return the user IDs of the caller: the effective ID and, for root, also that of the user who invoked sudo."""
     user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
@@ -56,7 +56,7 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
     with open(_open_regular(path, base), "rb") as file:
         status = os.fstat(file.fileno())
         require_regular(status)
-        if own and status.st_uid not in callers():
+        if own and status.st_uid not in caller_ids():
             raise PermissionError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
         return file.read(most + 1)
 
@@ -197,7 +197,7 @@ def _danger(status: os.stat_result, directory: str) -> str | None:
     """Return which other users can change a directory, or a link in it; None if no other user can.
 
     `status` is that of the directory or of the link."""
-    if status.st_uid not in callers():
+    if status.st_uid not in caller_ids():
         return f"belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return None
@@ -226,7 +226,7 @@ def _is_private(group: int) -> bool:
     if group == 0:
         return True
     try:
-        names = {pwd.getpwuid(user).pw_name for user in callers()}
+        names = {pwd.getpwuid(user).pw_name for user in caller_ids()}
         members = grp.getgrgid(group)
     except KeyError:
         return False

@@ -262,7 +262,7 @@ def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
     ]
 
 
-class OfKind(Protocol):
+class HasKind(Protocol):
     """A type for the base class of a kind of part, such as `Platform`, and for its subclasses.
 
     `kind` is the name of the kind, such as "platform"."""
@@ -270,7 +270,7 @@ class OfKind(Protocol):
     kind: str
 
 
-P = TypeVar("P", bound=OfKind)
+P = TypeVar("P", bound=HasKind)
 
 
 @overload

@@ -111,7 +111,7 @@ class Testbed:
         return [*by_token.values()]
 
     @property
-    def watched(self) -> list[Session]:
+    def quiet_sessions(self) -> list[Session]:
         """The sessions of the machines that must be quiet: the hosts of all roles or, for a guest, its machine.
 
         Inside a guest, only Lastro runs; other processes that take CPU time from it run on the machine below it."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.anomalies.base import KernelUse
-from lastro.errors import Unavailable, hinted
+from lastro.errors import Unavailable, with_hint
 from lastro.host.base import Host
 from lastro.platforms.base import Instance, Port
 from lastro.testbed import IN_A_GUEST, set_sysctls, with_new_dut
@@ -94,7 +94,7 @@ def limit(neighbour: Instance, device: str) -> None:
 
     Raises: CommandFailed when the kernel lacks tc-tbf(8)."""
     bucket = _bucket(neighbour.spec.resources.link_bps or MOST_BPS)
-    with hinted(_REMEDY):
+    with with_hint(_REMEDY):
         neighbour.testbed.host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", device, "root", *bucket])
 
 

@@ -21,7 +21,7 @@ _NAME_ANOTHER = "name a card that nothing else uses: during a trial it is not in
 
 
 @contextmanager
-def moved(session: Session, card: str, netns: str, purpose: str, name: str = "") -> Iterator[None]:
+def card_in_namespace(session: Session, card: str, netns: str, purpose: str, name: str = "") -> Iterator[None]:
     """Move a card of the session's host into the network namespace `netns` for the time of the block.
 
     The card's name in the namespace is `name`, or its own name if `name` is empty. After the block, the card is back,

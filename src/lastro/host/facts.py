@@ -87,19 +87,19 @@ def machine(host: Host) -> dict[str, Any]:
     texts = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
     problems: dict[str, str] = {}
 
-    def parsed(fact: str, parse: Callable[[str], T], path: str, default: T) -> T:
+    def parsed_value(fact: str, parse: Callable[[str], T], path: str, default: T) -> T:
         try:
             return parse(texts[path])
         except (ValueError, LookupError) as error:
             problems[fact] = f"{path}: {error}"
             return default
 
-    memory = parsed("memory", meminfo, _MEMORY, dict[str, int]())
+    memory = parsed_value("memory", meminfo, _MEMORY, dict[str, int]())
     chapter = {
         "hostname": texts[_HOSTNAME],
         "kernel": texts[_KERNEL],
-        "distribution": parsed("distribution", _distribution, _OS, ""),
-        **parsed("processor", _processor, _CPUS, _processor("")),
+        "distribution": parsed_value("distribution", _distribution, _OS, ""),
+        **parsed_value("processor", _processor, _CPUS, _processor("")),
         **_speeds(host),
         "memory_bytes": memory.get("MemTotal", 0),
         "swap_bytes": memory.get("SwapTotal", 0),

@@ -169,9 +169,9 @@ def percentiles_reading(
 
 def pack_histogram(name: str, histogram: Histogram) -> PackedHistogram:
     """Return a histogram of nanoseconds in the compact form in which a trial stores it."""
-    from lastro.results.hdr import packed  # loads numpy
+    from lastro.results.hdr import to_bytes  # loads numpy
 
-    return PackedHistogram(name, "ns", packed(histogram))
+    return PackedHistogram(name, "ns", to_bytes(histogram))
 
 
 def _quantile(histogram: Histogram, q: float) -> float:

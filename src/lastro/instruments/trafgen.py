@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from lastro.errors import CommandFailed, InstrumentError, hinted
+from lastro.errors import CommandFailed, InstrumentError, with_hint
 from lastro.host.base import Completed, Process
 from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
@@ -117,7 +117,7 @@ class Trafgen(LoadGenerator):
         rate_bps = 8 * rate_fps * traffic.counted_bytes
         burst = max(2 * MOST_BYTES if len(traffic.sizes) > 1 else 2 * traffic.sizes[0], _BUCKET_S * rate_bps / 8)
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
-        with hinted(_REMEDY if sender.shares_kernel else None):
+        with with_hint(_REMEDY if sender.shares_kernel else None):
             _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
     def _remove_bucket(self, sender: Instance, hop: _PacedHop) -> None:

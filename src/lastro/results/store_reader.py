@@ -293,13 +293,13 @@ class StoreReader:
 
     def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
         """Return the histograms of an attempt, ordered by name. They are stored in the table of series."""
-        from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
+        from lastro.results.hdr import NamedHistogram, from_bytes  # loads numpy
 
         histograms = []
         for name, unit, samples in self._series_rows(trial, attempt):
             if is_histogram(samples):
                 try:
-                    histograms.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
+                    histograms.append(NamedHistogram(name, unit, from_bytes(samples, self._db.unpack)))
                 except ValueError as error:
                     raise invalid_value(self.directory, "series.samples", name, error) from error
         return histograms

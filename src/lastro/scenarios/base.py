@@ -181,7 +181,7 @@ class OnTestbed:
     @property
     def sessions(self) -> Sequence[Session]:
         """The sessions on the hosts that must be undisturbed, one for each; empty without a testbed."""
-        return () if self._testbed is None else self._testbed.watched
+        return () if self._testbed is None else self._testbed.quiet_sessions
 
     def require_reachable(self) -> None:
         """Have each host of the testbed run a command that does nothing. Raises: TrialError if one does not answer."""

@@ -136,11 +136,13 @@ def missing_after_steps(
     `failures` is {name of a step that failed: last line of its log}. A program that was not to be built by the plan has
     no reason."""
 
-    def judged(finding: UnmetRequirements) -> UnmetRequirements:
-        left_to_build = finding.recipe and not finding.packages and not plan.builds
-        return finding if finding.ready or finding.reason or left_to_build else _with_reason(finding, failures)
-
-    return tuple(map(judged, examine(wanted, plan.machine)))
+    findings = []
+    for finding in examine(wanted, plan.machine):
+        was_not_planned = finding.recipe and not finding.packages and not plan.builds
+        if not (finding.ready or finding.reason or was_not_planned):
+            finding = _with_reason(finding, failures)
+        findings.append(finding)
+    return tuple(findings)
 
 
 def _with_reason(finding: UnmetRequirements, failures: Mapping[str, str]) -> UnmetRequirements:

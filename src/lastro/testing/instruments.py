@@ -71,7 +71,7 @@ class InstrumentContract:
         part, tape = registry.get(Instrument, self.instrument), Tape(testbed.host, self.printed_by)
         with self.ready(testbed, pool) as (measure, version):
             assert any(map(str.isdigit, version()))
-            reading, windows = _measured(measure, tape, testbed.apparatus)
+            reading, windows = _valid_reading(measure, tape, testbed.apparatus)
             assert reading.invalid_because == ()
             assert windows, "its tool runs by another way than `Instance.measure`, so that the apparatus is in it"
             assert validity.apparatus_reasons(windows) == [], "it measures without a word"
@@ -82,13 +82,13 @@ class InstrumentContract:
                 assert measure(_LIMIT_S) == reading, "the same output is the same reading"
             for text in (*FOREIGN, result[: len(result) // 3]):
                 with tape.playing(text):
-                    damaged_reading = _read_or_refused(measure)
+                    damaged_reading = _reading_or_none(measure)
                 assert damaged_reading is None or damaged_reading.invalid_because, (
                     f"it took {text[:80]!r} for a measurement"
                 )
             for text in damaged_versions(result, _VERSIONS):
                 with tape.playing(text):
-                    if damaged_reading := _read_or_refused(measure):
+                    if damaged_reading := _reading_or_none(measure):
                         self._assert_declared(damaged_reading)
             if issubclass(part, Workload):
                 began_s = time.monotonic()
@@ -116,9 +116,9 @@ class InstrumentContract:
         """Prepare instances and servers for the instrument inside the block; yield functions that use it."""
         part = registry.get(Instrument, self.instrument)
         if issubclass(part, Workload):
-            yield from _workload(part(**self.options) if self.options else part().brief(), testbed, pool)
+            yield from _ready_workload(part(**self.options) if self.options else part().brief(), testbed, pool)
         elif issubclass(part, HttpLoad):
-            yield from _http_load(part(**self.options), self.settings, testbed, pool)
+            yield from _ready_http_load(part(**self.options), self.settings, testbed, pool)
         else:
             with linked_pair(Subject(testbed, pool.get("runc")), "veth-direct") as (client, server):
                 yield Ready(
@@ -127,7 +127,7 @@ class InstrumentContract:
                 )
 
 
-def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+def _ready_workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
     spec = InstanceSpec("measured", "instance", resources=_MEMORY)
     with pool.get("runc").start(testbed, spec) as instance, tool.prepared(instance):
 
@@ -148,7 +148,9 @@ def _version_reader(instance: Instance, argv: Sequence[str]) -> Callable[[], str
     return version
 
 
-def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+def _ready_http_load(
+    tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool
+) -> Iterator[Ready]:
     """Serve a page in one network namespace, by Python's http.server, and yield functions that load it from another."""
     folder = testbed.scratch_dir / "served"
     folder.mkdir()
@@ -169,7 +171,7 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
             shutil.rmtree(folder)
 
 
-def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
+def _valid_reading(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
     """Measure while the tape records; return the reading, and the windows in which the apparatus was observed.
 
     On a busy host, a load may not reach its rate, or a tool may not get its CPU, so up to three attempts are made."""
@@ -187,7 +189,7 @@ def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Readi
     return reading, apparatus.drain()
 
 
-def _read_or_refused(measure: Measure) -> Reading | None:
+def _reading_or_none(measure: Measure) -> Reading | None:
     try:
         return measure(_LIMIT_S)
     except InstrumentError as error:

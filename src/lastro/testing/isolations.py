@@ -47,7 +47,7 @@ class IsolationContract:
     def test_it_is_in_force_or_says_why_not(self, testbed: Testbed, platform: Platform, part: Isolation) -> None:
         """Probe the isolation, which starts a neighbour, then start a function: they may be isolated differently."""
         subject = Subject(testbed, platform)
-        spec, availability = _isolated(part, testbed), part.probe(testbed, platform)
+        spec, availability = _isolated_spec(part, testbed), part.probe(testbed, platform)
         before = subject.leftovers()  # with what this isolation needs once, such as another daemon
         assert not [name for name in before if "probe-" in name]
         known = spec.security.mechanisms <= platform.confines
@@ -68,7 +68,7 @@ class IsolationContract:
     ) -> None:
         if not (self.supported and self.visible):
             return
-        spec, subject = _isolated(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
+        spec, subject = _isolated_spec(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
         with subject.start_all(spec, InstanceSpec("free", NEIGHBOUR)) as (isolated, free):
             before = free.run(["ls", "-A", "/", "/etc", "/tmp", "/run"]).text
             free.spec = replace(free.spec, resources=spec.resources)  # what `verify` looks for
@@ -111,5 +111,5 @@ def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation
             assert [part.verify(instance) for part in parts] == [None] * len(parts)
 
 
-def _isolated(part: Isolation, testbed: Testbed, role: str = "function") -> InstanceSpec:
+def _isolated_spec(part: Isolation, testbed: Testbed, role: str = "function") -> InstanceSpec:
     return part.apply(InstanceSpec("isolated", role), Profile.unmeasured(testbed))

@@ -107,7 +107,7 @@ def test_a_testbed_is_reached_when_each_of_its_hosts_answers() -> None:
             ran.append(self.name)
 
     def executor(*names: str) -> Executor:
-        bed: Any = SimpleNamespace(watched=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
+        bed: Any = SimpleNamespace(quiet_sessions=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
         return Executor(Toy(bed), Silent())
 
     assert ReachCall().on(executor("dut", "client")) and ran == ["dut", "client"]

@@ -26,7 +26,7 @@ LATENCY = "latency 50%"
 
 def of_block(levels: Levels, block: int) -> list[PackedHistogram]:
     values = [block * 1000] * 20
-    return [PackedHistogram(LATENCY, "ns", hdr.packed(Histogram.of(values, lost=block)))]
+    return [PackedHistogram(LATENCY, "ns", hdr.to_bytes(Histogram.of(values, lost=block)))]
 
 
 @pytest.fixture(scope="module")

@@ -203,14 +203,14 @@ class Cgroups(ABC):
         Files are relative to `root`, and contain `{name}` in place of the group's name."""
 
     @abstractmethod
-    def inherited(self, name: str) -> list[tuple[str, str]]:
+    def preparing_writes(self, name: str) -> list[tuple[str, str]]:
         """List the (file, text) pairs to write, in order, before a new group can contain processes and have limits."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
         """Create a group with limits. Raises: WriteFailed when the kernel refuses a limit."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
-        for file, text in self.inherited(name):
+        for file, text in self.preparing_writes(name):
             _write_words(host, file, text)
         for file, text in limits:
             with _hint_on_refusal():
@@ -232,12 +232,12 @@ class Cgroups(ABC):
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
         """Set the limits that a container runtime leaves out or rounds, so that a limit is equal on all platforms."""
-        for file, text in self.completion(name, resources):
+        for file, text in self.completing_writes(name, resources):
             with _hint_on_refusal():
                 host.write_text(file, text)
 
     @abstractmethod
-    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+    def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the (file, text) pairs that `complete` writes."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from lastro.errors import PlatformError
-from lastro.host.cards import moved
+from lastro.host.cards import card_in_namespace
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
 from lastro.testbed import Testbed, set_sysctls, with_new_dut
@@ -109,7 +109,7 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
                 for role, other in ((a, b), (b, a)):
                     card = beds[role].cards[other]  # the testbed's file is refused without it
                     purpose = f"for the {role}'s link to the {other}"
-                    stack.enter_context(moved(beds[role].session, card, beds[role].dut, purpose))
+                    stack.enter_context(card_in_namespace(beds[role].session, card, beds[role].dut, purpose))
                     names[role][other] = card
         three_nodes = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
         for place in three_nodes.places:
