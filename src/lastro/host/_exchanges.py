@@ -95,7 +95,7 @@ class Exchanges:
 
 
 def waited_s(exchanges: Iterable[Exchange]) -> float:
-    """Return the seconds during which a message was in transit while the host was not working on any exchange."""
+    """Return for how many seconds a message was in transit while the host worked on no exchange."""
     # (time, change of the number of messages in transit, change of the number of requests that the host works on)
     steps = list[tuple[float, int, int]]()
     for exchange in exchanges:

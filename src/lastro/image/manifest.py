@@ -48,7 +48,7 @@ class Image:
 
     @property
     def snapshot(self) -> str:
-        """The time of the snapshot of Debian's archive from which it was built; empty if it was built from a mirror."""
+        """The time of the snapshot of Debian's archive that the image was built from; empty if from a mirror."""
         return snapshot_in(self.tree)
 
     @property

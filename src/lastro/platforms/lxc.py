@@ -210,7 +210,7 @@ def seccomp_policy(profile: Mapping[str, Any]) -> str:
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):
         action = _seccomp_action(rule["action"], rule.get("errnoRet"))
-        conditions = "".join(_condition(argument) for argument in rule.get("args") or ())
+        conditions = "".join(_seccomp_condition(argument) for argument in rule.get("args") or ())
         lines += [f"{name} {action} {conditions}".rstrip() for name in rule["names"]]
     return "\n".join(lines) + "\n"
 
@@ -222,7 +222,7 @@ def _seccomp_action(action: str, errno: int | None) -> str:
     return f"errno {1 if errno is None else errno}" if word == "errno" else word
 
 
-def _condition(argument: Mapping[str, Any]) -> str:
+def _seccomp_condition(argument: Mapping[str, Any]) -> str:
     index, value, operator = argument["index"], argument["value"], argument["op"]
     if operator == "SCMP_CMP_MASKED_EQ":  # LXC puts the mask last
         return f"[{index},{argument.get('valueTwo', 0)},{operator},{value}]"

@@ -38,7 +38,7 @@ def read_history(file: Path) -> History:
     """Read a history. Raises: InputError when the file does not exist; StoreError when it is not a valid history."""
     if not _exists(file):
         raise InputError(f"{file} does not exist", "`lastro history add DIR` begins a history; --file names its file")
-    with _KIND.store_errors(file), closing(_connected(file, read_mode(file))) as db:
+    with _KIND.store_errors(file), closing(_open_database(file, read_mode(file))) as db:
         return _read(db, file)
 
 
@@ -63,7 +63,7 @@ def add_remark(file: Path, remark: HistoryRemark) -> None:
 def _append(file: Path, table: str, rows: Mapping[str, HistoryPoint | HistoryRemark]) -> int:
     require_own_directory(file.parent)
     _exists(file)
-    with _KIND.store_errors(file), closing(_connected(file, "mode=rwc")) as db, db.watched():
+    with _KIND.store_errors(file), closing(_open_database(file, "mode=rwc")) as db, db.watched():
         texts = [(once, json.dumps(asdict(each), sort_keys=True)) for once, each in rows.items()]
         db.execute("BEGIN IMMEDIATE")
         n = db.executemany(f"INSERT OR IGNORE INTO {table}(once, document) VALUES (?, ?)", texts).rowcount
@@ -79,7 +79,7 @@ def _exists(file: Path) -> bool:
         raise InputError(f"{file} cannot be a history: {words}", "name another file with --file") from error
 
 
-def _connected(file: Path, mode: str) -> BoundedConnection:
+def _open_database(file: Path, mode: str) -> BoundedConnection:
     def check(db: BoundedConnection) -> None:
         found = objects(db)
         if not found and mode == "mode=rwc":  # a new file, or one whose first writer was killed
