@@ -32,7 +32,7 @@ from lastro.scenarios.chain.latency import IdleByIrtt
 from lastro.scenarios.shared.awake import awake_cpus
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.model import Level
-from lastro.testing.network import RIGHT, joined
+from lastro.testing.network import RIGHT, linked_pair
 from lastro.testing.subject import Subject
 
 N_PAIRS = 12
@@ -85,7 +85,7 @@ def _behind(enter: Sequence[str], argv: Sequence[str]) -> list[str]:
 
 
 def rows(subject: Subject, platform: str, instruments: Sequence[str], n: int) -> Iterator[Ratio]:
-    with joined(subject, "veth-direct") as (client, server), awake_cpus(subject.testbed) as awake:
+    with linked_pair(subject, "veth-direct") as (client, server), awake_cpus(subject.testbed) as awake:
         for name in instruments:
             measure, metric, unit = _measure(name, client, server)
             if metric == "latency_p50":

@@ -19,7 +19,7 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, instance_netns
 from lastro.scenarios.routing.boot import segments_of
 from lastro.study.topology import RouterTopology, grid
-from lastro.testbed import Testbed, beside
+from lastro.testbed import Testbed, with_new_dut
 
 N_PAIRS = 20
 
@@ -36,7 +36,7 @@ def ours(bed: Testbed, topology: RouterTopology) -> Iterator[None]:
     links = registry.get("attachment", "veth-bridge")()
     links.apart = True
     with ExitStack() as stack:
-        place = stack.enter_context(beside(bed, bed.session.unique("hub")))
+        place = stack.enter_context(with_new_dut(bed, bed.session.unique("hub")))
         nodes = []
         for _ in topology.names:
             spec = InstanceSpec(bed.session.unique("node"), "node")

@@ -25,7 +25,7 @@ from lastro.scenarios.routing.boot import booted
 from lastro.scenarios.routing.host_timeline import observers
 from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed
-from lastro.testing.subject import left
+from lastro.testing.subject import trial_leftovers
 
 N_PAIRS = 10
 TARGET = "≤ 1.3"
@@ -95,10 +95,10 @@ def grid_rows(grids: tuple[tuple[str, str], ...] = GRIDS) -> list[str]:
 def _row(scenario: RoutingScenario, bed: Testbed, topology: str, platform: str) -> str:
     scenario.pool.get(platform)
     scenario.attachments.get("veth-bridge")
-    before = left(bed)
+    before = trial_leftovers(bed)
     with scenario.attempt(), bed.host.recorded():
         outcome = scenario.run(config(topology=topology, platform=platform, converge_s=300.0), {})
-        stays = {name: found for name, found in left(bed).items() if found != before[name]}
+        stays = {name: found for name, found in trial_leftovers(bed).items() if found != before[name]}
     if not outcome.valid:
         raise TrialError(f"{topology} on {platform}: {'; '.join(outcome.invalid_because)}")
     if stays:

@@ -79,12 +79,12 @@ class ArrowTable:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a stream of the rows. Raises: lastro.errors.OutputError when DuckDB is not installed."""
-        from lastro.results.export import relation, sql_type
+        from lastro.results.export import duckdb_table, sql_type
 
         table = self._table
         types = {name: table.types.get(name) or sql_type(values) for name, values in table.items()}
-        with relation(types, table.values(), "a table for Arrow", "use the table as a dictionary") as held:
-            return held.__arrow_c_stream__(requested_schema)
+        with duckdb_table(types, table.values(), "a table for Arrow", "use the table as a dictionary") as rows:
+            return rows.__arrow_c_stream__(requested_schema)
 
 
 class Drawing:
@@ -101,7 +101,7 @@ class Drawing:
         return self.svg[self.svg.index("<svg") :]
 
 
-class _Shown:
+class _TextView:
     """An object that prints as text in a terminal, and as Markdown in a notebook."""
 
     def _blocks(self) -> Iterator[Block]:
@@ -118,7 +118,7 @@ class _Shown:
         return markdown(self._blocks(), ENGLISH)
 
 
-class SlaAnswer(_Shown):
+class SlaAnswer(_TextView):
     """The answer of `Campaign.decide`. It prints as `lastro decide` does, and its properties have the parts."""
 
     def __init__(self, decision: SlaDecision) -> None:
@@ -161,7 +161,7 @@ class SlaAnswer(_Shown):
         return decision_blocks(self._decision, ENGLISH, papers.recommended_by(self._decision.report.study.name))
 
 
-class Campaign(_Shown):
+class Campaign(_TextView):
     """A campaign as it was when it was opened. It is analysed on first use, which takes seconds."""
 
     def __init__(self, directory: Path, *, all_metrics: bool = False) -> None:

@@ -130,7 +130,7 @@ class CommandFailed(TrialError):
 
 
 @contextmanager
-def hinted(remedy: str | None) -> Iterator[None]:
+def with_hint(remedy: str | None) -> Iterator[None]:
     """Add the hint `remedy` to a CommandFailed that the block raises, unless the error already has a hint."""
     try:
         yield

@@ -33,7 +33,7 @@ _trusting = ContextVar("trusting", default=False)
 
 
 @contextmanager
-def trusting() -> Iterator[None]:
+def trust_directories() -> Iterator[None]:
     """Let root write to directories that other users can change, inside the block: the user has passed --trust."""
     token = _trusting.set(True)
     try:
@@ -42,7 +42,7 @@ def trusting() -> Iterator[None]:
         _trusting.reset(token)
 
 
-def callers() -> frozenset[int]:
+def caller_ids() -> frozenset[int]:
     """Return the user IDs of the caller: the effective ID and, for root, also that of the user who invoked sudo."""
     user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
@@ -53,15 +53,15 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
 
     With `own`, refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices
     are refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
-    with open(_opened(path, base), "rb") as file:
+    with open(_open_regular(path, base), "rb") as file:
         status = os.fstat(file.fileno())
         require_regular(status)
-        if own and status.st_uid not in callers():
+        if own and status.st_uid not in caller_ids():
             raise PermissionError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
         return file.read(most + 1)
 
 
-def _opened(path: Path, base: Path | None) -> int:
+def _open_regular(path: Path, base: Path | None) -> int:
     """Open a regular file for reading, without following links below `base`, and return its descriptor."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     if base is None or not path.is_relative_to(base):
@@ -130,13 +130,13 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
     strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
     parts = (place / directory).parts
     pending = [(part, strict_from is not None and at >= strict_from) for at, part in enumerate(parts)][:0:-1]
-    at, n_links = _stepped(None, "/"), 0
+    at, n_links = _step_into(None, "/"), 0
     try:
         while pending:
             part, strict = pending.pop()
-            status = _look(at, part, make=make)
+            status = _entry_status(at, part, make=make)
             if not stat.S_ISLNK(status.st_mode):
-                at = _stepped(at, part)
+                at = _step_into(at, part)
                 continue
             n_links += 1
             if strict:
@@ -146,14 +146,14 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
             _require_ours(status, at, part)
             target = Path(os.readlink(part, dir_fd=at))
             pending += [(component, False) for component in reversed(target.parts) if component != target.root]
-            at = _stepped(at, "/") if target.is_absolute() else at
+            at = _step_into(at, "/") if target.is_absolute() else at
     except BaseException:
         os.close(at)
         raise
     return at
 
 
-def _look(at: int, part: str, *, make: bool) -> os.stat_result:
+def _entry_status(at: int, part: str, *, make: bool) -> os.stat_result:
     """Return the status of the entry `part` of the directory `at`; with `make`, create it as a directory if missing."""
     try:
         return os.stat(part, dir_fd=at, follow_symlinks=False)
@@ -165,7 +165,7 @@ def _look(at: int, part: str, *, make: bool) -> os.stat_result:
     return os.stat(part, dir_fd=at, follow_symlinks=False)
 
 
-def _stepped(at: int | None, part: str) -> int:
+def _step_into(at: int | None, part: str) -> int:
     """Open the directory `part` inside the directory `at`, close `at`, and return the new descriptor.
 
     Raises: as `_require_ours`."""
@@ -197,7 +197,7 @@ def _danger(status: os.stat_result, directory: str) -> str | None:
     """Return which other users can change a directory, or a link in it; None if no other user can.
 
     `status` is that of the directory or of the link."""
-    if status.st_uid not in callers():
+    if status.st_uid not in caller_ids():
         return f"belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return None
@@ -226,7 +226,7 @@ def _is_private(group: int) -> bool:
     if group == 0:
         return True
     try:
-        names = {pwd.getpwuid(user).pw_name for user in callers()}
+        names = {pwd.getpwuid(user).pw_name for user in caller_ids()}
         members = grp.getgrgid(group)
     except KeyError:
         return False

@@ -1,8 +1,8 @@
 """A disposable virtual machine that is the host of a testbed: boot it, reach it by SSH, end it.
 
 Its only network is a forwarded port: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are
-made anew for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a
-guest that is killed is lost with all that was in it. It boots on KVM where that works, otherwise in software."""
+made anew for each boot. Its disks are layers below the session's scratch directory: they are removed with the session,
+and a guest that is killed loses all its files. It boots on KVM where that works, otherwise in software."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 class BootedGuest:
     """A guest that has booted.
 
-    `reach` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
+    `target` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
     is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the transcript records of the
     commands that booted it."""
 
-    reach: SshTarget
+    target: SshTarget
     home: Path
     pid: int
     facts: Mapping[str, Any]
@@ -87,41 +87,41 @@ class BootedGuest:
 
 
 @contextmanager
-def booted(near: Session, images: Sequence[Image], plan: GuestPlan) -> Iterator[BootedGuest]:
+def booted_guest(controller: Session, images: Sequence[Image], plan: GuestPlan) -> Iterator[BootedGuest]:
     """Boot a guest that contains `images`, the root filesystems of instances; end the guest after the block.
 
     Raises: HostError when it boots neither on KVM nor in software; GuestLost when it ended or hung inside the block;
     ImageError when its files cannot be made."""
-    host = near.host
+    host = controller.host
     with host.recorded():
         host.require(_QEMU, _REMEDY)
         host.require("qemu-img", _REMEDY)
-        with near.building():
-            state, what = near.ledger.state, (plan.release, plan.kernel, plan.platforms, plan.hypervisor)
+        with controller.building():
+            state, what = controller.ledger.state, (plan.release, plan.kernel, plan.platforms, plan.hypervisor)
             files = guest_host.ensure(images, state, host, *what)
     called = "-".join(filter(None, ("guest", plan.name)))
-    home, scratch = near.run_dir / called, near.scratch_dir / called
+    home, scratch = controller.run_dir / called, controller.scratch_dir / called
     with ExitStack() as stack:
         for place in (home, scratch):
-            stack.enter_context(near.owned("directory", str(place)))
+            stack.enter_context(controller.owned("directory", str(place)))
         with host.recorded() as transcript:
-            _furnish(host, home, files, plan)
-            start = _Start(host, tuple(images), plan, files, home, scratch)
+            _make_keys_and_disk(host, home, files, plan)
+            start = _GuestBoot(host, tuple(images), plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
-        reach, facts = _reach(home, port, plan.name), _facts(plan, accelerator, why_not) | files.digests
+        target, facts = _ssh_target(home, port, plan.name), _facts(plan, accelerator, why_not) | files.digests
         pid = int(host.read_text(str(home / "qemu.pid")))
-        machine = BootedGuest(reach, home, pid, facts, tuple(transcript.records))
+        machine = BootedGuest(target, home, pid, facts, tuple(transcript.records))
         try:
             yield machine
         except LastroError as error:
             if not qemu.alive():
                 why = f"has ended: {_last_words(host, home, qemu)}"
-            elif error.message.startswith(f"{reach.name} cannot be reached") and (fault := _fault(host, home)):
+            elif error.message.startswith(f"{target.name} cannot be reached") and (fault := _fault(host, home)):
                 why = f"hangs; its kernel says: {fault}"
             else:
                 raise
-            raise GuestLost(f"{reach.called} {why}", "`lastro resume` boots another and continues") from error
+            raise GuestLost(f"{target.called} {why}", "`lastro resume` boots another and continues") from error
 
 
 def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any]:
@@ -135,16 +135,18 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
     return facts | ({"why_not_kvm": why_not_kvm} if why_not_kvm else {})
 
 
-def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def several_guests_chapter(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the chapter of provenance on several guests among which the treatments of a campaign are divided.
 
     `facts` is {name of a guest: its own chapter}. If the kernels differ, `full_title` names them. `title` does not,
     because it identifies the guests, and the kernels are in the chapter of the host. A release or hash that is common
     to all guests is given once; otherwise it is given for each guest. `partly` is true if only some guests are
     emulated."""
-    chapter: dict[str, Any] = {"title": _in_turn({name: str(guest["title"]) for name, guest in facts.items()})}
+    chapter: dict[str, Any] = {
+        "title": _several_guests_title({name: str(guest["title"]) for name, guest in facts.items()})
+    }
     if len({guest["kernel"] for guest in facts.values()}) > 1:
-        chapter["full_title"] = _in_turn(
+        chapter["full_title"] = _several_guests_title(
             {name: f"{guest['title']} with {guest['kernel']}" for name, guest in facts.items()}
         )
     known = [key for key in _BOOTED if all(key in guest for guest in facts.values())]
@@ -162,11 +164,11 @@ def _digests_text(values: Mapping[str, str]) -> str:
     return ", ".join(f"{value[:_DIGEST_CHARS]} ({name})" for name, value in values.items())
 
 
-def _in_turn(titles: Mapping[str, str]) -> str:
+def _several_guests_title(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} guests in turn ({'; '.join(f'{name}: {title}' for name, title in titles.items())})"
 
 
-def _furnish(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
+def _make_keys_and_disk(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
     """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
@@ -199,14 +201,14 @@ def _with_siblings(program: Path) -> list[Path]:
     return [each for each in program.parent.iterdir() if each.is_file() and os.access(each, os.X_OK)]
 
 
-def _reach(home: Path, port: int, name: str = "") -> SshTarget:
+def _ssh_target(home: Path, port: int, name: str = "") -> SshTarget:
     called = f"{CALLED} {name}".strip()
     keys = str(home / "key"), str(home / "known_hosts")
     return SshTarget("127.0.0.1", "root", port, *keys, connect_s=_CONNECT_S, called=called)
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class _GuestBoot:
     """The start of a guest. `home` is the directory of its SSH keys and console, `scratch` that of its disk layers."""
 
     host: Host
@@ -226,7 +228,7 @@ class _Start:
         for accelerator in wanted:
             with self.host.recorded() as steps:
                 try:
-                    port, qemu = self._booted(accelerator)
+                    port, qemu = self._boot_with(accelerator)
                 except PlatformError as error:
                     why_not[accelerator] = error.message
                     continue
@@ -237,7 +239,7 @@ class _Start:
             "in the testbed file, try another `kernel` or `accelerator`, or more `memory`",
         )
 
-    def _booted(self, accelerator: str) -> tuple[int, Process]:
+    def _boot_with(self, accelerator: str) -> tuple[int, Process]:
         """Boot with one accelerator; return the forwarded port and the QEMU process. Raises: PlatformError."""
         if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
@@ -277,7 +279,7 @@ class _Start:
             "-cpu", HYPERVISORS.get(self.plan.hypervisor, NOTHING).cpu if accelerator == "tcg" else "host",
             "-smp", str(cpus), "-m", f"{parse_size_bytes(self.plan.memory) >> 20}M",
             *self._loading(accelerator), "-serial", f"file:{self.home}/console.log",
-            "-device", f"virtio-rng-pci{self._translated}",
+            "-device", f"virtio-rng-pci{self._virtio_options}",
         ]  # fmt: skip
         drives = [f"format=qcow2,file={self.scratch}/root.qcow2", f"format=raw,readonly=on,file={self.home}/door.tar"]
         for name, image in zip(self._layers, self.images, strict=True):
@@ -286,10 +288,10 @@ class _Start:
             drives.append(f"format=raw,readonly=on,file={self.files.modules}")
         for number, drive in enumerate(drives):
             argv += ["-drive", f"if=none,id=d{number},{drive}"]
-            argv += ["-device", f"virtio-blk-pci,drive=d{number}{self._translated}"]
+            argv += ["-device", f"virtio-blk-pci,drive=d{number}{self._virtio_options}"]
         net = f"net={_NETWORK}.0/24,host={_NETWORK}.2,restrict=on"
         argv += ["-netdev", f"user,id=door,{net},hostfwd=tcp:127.0.0.1:{port}-{_NETWORK}.15:22"]
-        return [*argv, "-device", f"virtio-net-pci,netdev=door,romfile={self._translated}"]
+        return [*argv, "-device", f"virtio-net-pci,netdev=door,romfile={self._virtio_options}"]
 
     @property
     def _layers(self) -> dict[str, Path]:
@@ -297,7 +299,7 @@ class _Start:
         return {f"instances-{number}": disk for number, disk in enumerate(self.files.instances)}
 
     @property
-    def _translated(self) -> str:
+    def _virtio_options(self) -> str:
         return VIRTIO_UNDER_XEN if self.files.xen else ""
 
     def _loading(self, accelerator: str) -> list[str]:
@@ -326,7 +328,7 @@ class _Start:
 
     def _roots(self) -> Iterator[str]:
         """Yield the parameter that describes each root filesystem of instances: see `guest_host_init.sh`."""
-        state = Path(_reach(self.home, 0).state)
+        state = Path(_ssh_target(self.home, 0).state)
         for number, (image, disk) in enumerate(zip(self.images, self.files.instances, strict=True)):
             devices = [_device(_FIRST_ROOT + 2 * number + each) for each in (0, 1)]
             epoch = int(image.tree.stat().st_mtime)
@@ -343,7 +345,7 @@ class _Start:
             if time.monotonic() > deadline_s:
                 raise PlatformError(f"no sshd within {patience_s} s")
             time.sleep(_POLL_S)
-        argv = ["sh", "-ec", _ANSWERS, "wait", "-o", "ConnectTimeout=10", *_reach(self.home, port).argv()]
+        argv = ["sh", "-ec", _ANSWERS, "wait", "-o", "ConnectTimeout=10", *_ssh_target(self.home, port).argv()]
         try:
             self.host.run(argv, timeout_s=patience_s)
         except (CommandFailed, CommandTimeout) as error:

@@ -8,7 +8,7 @@ way.
 
 A file of a folder is imported as a module whose name depends on its whole path, so files of the same name in several
 folders are several modules. So a variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`,
-`instead`)."""
+`using_versions`)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 300  # characters of a reason
 _CHOOSE = "choose a revision that has it"
 _CHOOSE_OTHER = "choose another revision, or commit a correction"
-_foreign: dict[str, str] = {}  # {name of a module from outside Lastro: its file or entry point}
-_instead: PartsByKind = {}  # what `parts` returns inside `instead`
+_outside_origins: dict[str, str] = {}  # {name of a module from outside Lastro: its file or entry point}
+_versions: PartsByKind = {}  # what `parts` returns inside `using_versions`
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def folders() -> list[Path]:
     return list({Path(folder).resolve(): Path(folder) for folder in named}.values())
 
 
-def _scanned(kind: str) -> Iterator[PartInfo]:
+def _scan_places(kind: str) -> Iterator[PartInfo]:
     """Yield all parts of a kind, from the three places in the module's docstring; a broken module yields one entry."""
     package = KINDS[kind]
     home = importlib.import_module(f"lastro.{package}")
@@ -97,15 +97,15 @@ def _scanned(kind: str) -> Iterator[PartInfo]:
         yield from _parts_of_folder(kind, folder)
     for entry in metadata.entry_points(group=f"lastro.{package}"):
         load = partial(importlib.import_module, entry.module)
-        yield from _from_elsewhere(kind, entry.name, entry.value, load)
+        yield from _outside_parts(kind, entry.name, entry.value, load)
 
 
 def _parts_of_folder(kind: str, folder: Path) -> Iterator[PartInfo]:
     for file in sorted((folder / KINDS[kind]).glob("*.py")):
-        yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, file))
+        yield from _outside_parts(kind, file.stem, str(file), partial(_load_file, file))
 
 
-def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
+def _outside_parts(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
     """Return the parts of a module from outside Lastro or, if it is broken, one entry with the reason.
 
     `load` imports the module. All its exceptions are caught except KeyboardInterrupt and MemoryError. What the module
@@ -114,7 +114,7 @@ def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], Module
         with redirect_stdout(sys.stderr):
             module = load()
             vars(module).setdefault("print", _print)
-            _foreign[module.__name__] = origin
+            _outside_origins[module.__name__] = origin
             infos = _parts_in(kind, module, origin)
             if unnamed := next((info for info in infos if not _is_named(info)), None):
                 shown = f"{reprlib.repr(unnamed.name)} and {reprlib.repr(unnamed.summary)}"
@@ -163,13 +163,13 @@ def culprit(error: BaseException) -> str:
     while trace is not None:
         modules.append(trace.tb_frame.f_globals.get("__name__", ""))
         trace = trace.tb_next
-    origin = next((_foreign[name] for name in reversed(modules) if name in _foreign), "")
+    origin = next((_outside_origins[name] for name in reversed(modules) if name in _outside_origins), "")
     return origin and origin + _error_and_line(error, origin)[1]
 
 
-def foreign() -> list[str]:
+def imported_from_outside() -> list[str]:
     """Return the files or entry points of the modules from outside Lastro that have been imported, sorted."""
-    return sorted(_foreign.values())
+    return sorted(_outside_origins.values())
 
 
 def _load_file(file: Path) -> ModuleType:
@@ -193,16 +193,16 @@ def _load_file(file: Path) -> ModuleType:
 
 def parts(kind: str) -> Mapping[str, PartInfo]:
     """Return all parts of a kind as {name: part}, sorted by name. Raises: InputError when two have the same name."""
-    return _instead.get(kind) or scan(kind)
+    return _versions.get(kind) or scan(kind)
 
 
 @cache
 def scan(kind: str) -> dict[str, PartInfo]:
-    """Find the parts of a kind, once in a process, and return them as `parts` does outside of `instead`."""
-    return _by_name(kind, _scanned(kind))
+    """Find the parts of a kind, once in a process, and return them as `parts` does outside of `using_versions`."""
+    return _by_name(kind, _scan_places(kind))
 
 
-def own(kind: str) -> dict[str, PartInfo]:
+def user_parts(kind: str) -> dict[str, PartInfo]:
     """Return the parts of a kind that are in the folders of LASTRO_PARTS, as {name: part}."""
     files = {str(file) for folder in folders() for file in (folder / KINDS[kind]).glob("*.py")}
     return {name: info for name, info in scan(kind).items() if info.origin in files}
@@ -216,7 +216,7 @@ def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
     Raises: InputError when two parts have the same name."""
     found, versions = {}, ", ".join(copies.values())
     for kind in KINDS:
-        present = own(kind)
+        present = user_parts(kind)
         missing = {
             name: replace(info, cls=None, broken=f"no part of this name in version {versions}", remedy=_CHOOSE)
             for name, info in present.items()
@@ -230,14 +230,14 @@ def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
 
 
 @contextmanager
-def instead(versions: PartsByKind) -> Iterator[None]:
+def using_versions(versions: PartsByKind) -> Iterator[None]:
     """Have `parts` return these versions inside the block, in all threads; {} changes nothing."""
-    global _instead
-    before, _instead = _instead, versions or _instead
+    global _versions
+    before, _versions = _versions, versions or _versions
     try:
         yield
     finally:
-        _instead = before
+        _versions = before
 
 
 def _by_name(kind: str, infos: Iterable[PartInfo]) -> dict[str, PartInfo]:
@@ -262,7 +262,7 @@ def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
     ]
 
 
-class OfKind(Protocol):
+class HasKind(Protocol):
     """A type for the base class of a kind of part, such as `Platform`, and for its subclasses.
 
     `kind` is the name of the kind, such as "platform"."""
@@ -270,7 +270,7 @@ class OfKind(Protocol):
     kind: str
 
 
-P = TypeVar("P", bound=OfKind)
+P = TypeVar("P", bound=HasKind)
 
 
 @overload

@@ -36,7 +36,7 @@ class MisshapenData(ValueError):
     """The data does not have the expected shape; the message says where, what was expected and what was found."""
 
 
-def made(kind: Any, value: Any, where: str = "") -> Any:
+def from_plain(kind: Any, value: Any, where: str = "") -> Any:
     """Check plain data against the type hint `kind`, and return it as that type: with its dataclasses and tuples.
 
     `kind` may consist of plain types, Literal, Union, tuple, list, dict, Mapping, dataclasses and TypedDicts. Of a
@@ -50,13 +50,13 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
         for name in sorted(kind.__required_keys__ - known.keys()):
             raise MisshapenData(f"{where.lstrip('.')} has no '{name}'".strip())
         return known | {
-            key: made(hint, known[key], f"{where}.{key}") for key, hint in _hints(kind).items() if key in known
+            key: from_plain(hint, known[key], f"{where}.{key}") for key, hint in _hints(kind).items() if key in known
         }
     if is_dataclass(kind):
         return _dataclass(kind, _mapping(value, where), where)
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return _first(args, value, where)
+        return _first_match(args, value, where)
     if origin is Literal:
         if not isinstance(value, str) or value not in args:
             raise _wrong(value, where, f"one of {', '.join(args)}")
@@ -64,16 +64,16 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
             raise _wrong(value, where, "a list")
-        return origin(made(args[0], element, f"{where}[{at}]") for at, element in enumerate(value))
+        return origin(from_plain(args[0], element, f"{where}[{at}]") for at, element in enumerate(value))
     if args[1] is Any:
         return _mapping(value, where)
     return {
-        _plain(str, key, where): made(args[1], element, f"{where}.{key}")
+        _plain(str, key, where): from_plain(args[1], element, f"{where}.{key}")
         for key, element in _mapping(value, where).items()
     }
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse a text that is one JSON value; an unpaired surrogate, which UTF-8 cannot encode, becomes "?".
 
     Raises: ValueError when the text is not JSON, has too many values, a number beyond MOST, or too deep a nesting."""
@@ -85,7 +85,7 @@ def parsed(text: str) -> Any:
         raise MisshapenData("is nested too deeply") from None
     if end != len(text):
         raise MisshapenData(f"has extra data after its end: {reprlib.repr(text[end:])}")
-    if _HALF.search(text):
+    if _SURROGATE.search(text):
         value = _DECODER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace").decode())
     if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
         raise MisshapenData("is nested too deeply")
@@ -120,11 +120,11 @@ def _plain(kind: type, value: Any, where: str) -> Any:
     raise _wrong(value, where, _NAMES[kind])
 
 
-def _first(kinds: Iterable[Any], value: Any, where: str) -> Any:
+def _first_match(kinds: Iterable[Any], value: Any, where: str) -> Any:
     why = MisshapenData()
     for kind in kinds:
         try:
-            return made(kind, value, where)
+            return from_plain(kind, value, where)
         except MisshapenData as error:
             why = error
     raise why
@@ -140,7 +140,7 @@ def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     for field in fields(kind):
         if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise MisshapenData(f"{where} has no '{field.name}'".strip())
-    return kind(**{name: made(hints[name], element, f"{where}.{name}") for name, element in value.items()})
+    return kind(**{name: from_plain(hints[name], element, f"{where}.{name}") for name, element in value.items()})
 
 
 @cache
@@ -158,21 +158,23 @@ def _wrong(value: Any, where: str, wanted: str) -> MisshapenData:
     return MisshapenData(f"{where.lstrip('.')} is {reprlib.repr(value)}, but must be {wanted}".strip())
 
 
-def _whole(text: str) -> int:
+def _parse_int(text: str) -> int:
     if len(text) > _MOST_DIGITS:
         raise MisshapenData(f"has a number with {len(text)} digits")
     return int(text)
 
 
-def _real(text: str) -> float:
+def _parse_float(text: str) -> float:
     value = float(text)
     if not abs(value) < MOST:
         raise MisshapenData(f"has the number {text[:30]}, which exceeds the limit of {MOST:g}")
     return value
 
 
-_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a pair: UTF-16 writes rare characters as two
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real)
+_SURROGATE = re.compile(
+    r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"
+)  # one of the two with which UTF-16 writes a rare character
+_DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_parse_float)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

@@ -15,7 +15,7 @@ from lastro.host.apparatus import Apparatus
 from lastro.host.base import Host, Transcript
 from lastro.host.cgroups import Cgroups, Resources, block_device_of, detect, parse_cpus
 from lastro.host.ledger import NETNS_DIR, Session
-from lastro.host.shell import setting
+from lastro.host.shell import sysctl_lines
 from lastro.host.undo import mount_point, mounts_below
 from lastro.image import rootfs
 from lastro.image.rootfs import Image
@@ -80,7 +80,7 @@ class Testbed:
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     @property
-    def own(self) -> Session:
+    def local_session(self) -> Session:
         """The session of the machine where Lastro runs. Root filesystems are built on this machine."""
         return self.controller or self.session
 
@@ -91,7 +91,7 @@ class Testbed:
         return Image(self.image.digest, here.ledger.state / "rootfs" / self.image.name) if here else self.image
 
     @property
-    def near(self) -> Session | None:
+    def guest_controller(self) -> Session | None:
         """The session of the machine on which the guest runs; None if the host is not a guest."""
         return None if self.guest is None else self.controller
 
@@ -111,11 +111,11 @@ class Testbed:
         return [*by_token.values()]
 
     @property
-    def watched(self) -> list[Session]:
+    def quiet_sessions(self) -> list[Session]:
         """The sessions of the machines that must be quiet: the hosts of all roles or, for a guest, its machine.
 
         Inside a guest, only Lastro runs; other processes that take CPU time from it run on the machine below it."""
-        return [self.near] if self.near else self.sessions
+        return [self.guest_controller] if self.guest_controller else self.sessions
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
@@ -179,14 +179,14 @@ class Testbed:
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
     """Yield a testbed with all roles on one machine; its namespaces have no route to the outside."""
     host = session.host
-    with _guarded(session, image), _dut(session, "dut") as dut:
-        groups = _counting(session, detect(files=host.view))
+    with _mounted_read_only(session, image), _dut_namespace(session, "dut") as dut:
+        groups = _count_io(session, detect(files=host.view))
         yield Testbed(host, session, image, groups, dut, tuple(host.transcript.records))
 
 
 @contextmanager
 def guest_testbeds(
-    near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str, more: Sequence[Image] = ()
+    controller: Session, image: Image, plans: Sequence[GuestPlan], purpose: str, more: Sequence[Image] = ()
 ) -> Iterator[Testbed]:
     """Boot guests, and yield a testbed with all roles in the first one; its `guests` has the testbed of each guest.
 
@@ -196,19 +196,21 @@ def guest_testbeds(
     While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in software,
     and a paused guest would lose its time and its connections. The meter of the host counts the CPU time of idle guests
     as foreign load."""
-    from lastro.guest import booted
+    from lastro.guest import booted_guest
     from lastro.host.remote import remote_session
 
     beds, pids = dict[str, Testbed](), dict[str, int]()
     with ExitStack() as stack:
         for plan in plans:
-            machine = stack.enter_context(booted(near, (image, *more), plan))
+            machine = stack.enter_context(booted_guest(controller, (image, *more), plan))
             directory = machine.home / "ledger"
-            guest_session = stack.enter_context(remote_session(near, machine.reach, purpose, directory=directory))
-            guest_image = rootfs.sent(image, guest_session.host, guest_session.state / "rootfs")
+            guest_session = stack.enter_context(
+                remote_session(controller, machine.target, purpose, directory=directory)
+            )
+            guest_image = rootfs.on_host(image, guest_session.host, guest_session.state / "rootfs")
             bed = stack.enter_context(local_testbed(guest_session, guest_image))
             steps = (*machine.steps, *bed.preparation)
-            beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, controller=near)
+            beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, controller=controller)
             pids[plan.name] = machine.pid
         for name, bed in beds.items():
             beds[name] = replace(bed, rivals=frozenset(pid for other, pid in pids.items() if other != name))
@@ -218,7 +220,7 @@ def guest_testbeds(
 
 @contextmanager
 def spread_testbed(
-    near: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
+    controller: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
 ) -> Iterator[Testbed]:
     """Yield a testbed whose roles are on the hosts that a testbed file names; the image is copied to each remote host.
 
@@ -227,17 +229,17 @@ def spread_testbed(
     from lastro.host.remote import remote_session
 
     with ExitStack() as stack:
-        sessions: dict[Any, Session] = {None: near}
+        sessions: dict[Any, Session] = {None: controller}
         beds: dict[str, Testbed] = {}
         for role, plan in file.roles.items():
-            if plan.reach not in sessions:
-                assert plan.reach is not None
-                sessions[plan.reach] = stack.enter_context(remote_session(near, plan.reach, purpose, wait))
-            host_session = sessions[plan.reach]
-            host_image = rootfs.sent(image, host_session.host, host_session.state / "rootfs")
-            stack.enter_context(_guarded(host_session, host_image))
-            groups = _counting(host_session, detect(files=host_session.host.view))
-            controller = None if host_session is near else near
+            if plan.target not in sessions:
+                assert plan.target is not None
+                sessions[plan.target] = stack.enter_context(remote_session(controller, plan.target, purpose, wait))
+            host_session = sessions[plan.target]
+            host_image = rootfs.on_host(image, host_session.host, host_session.state / "rootfs")
+            stack.enter_context(_mounted_read_only(host_session, host_image))
+            groups = _count_io(host_session, detect(files=host_session.host.view))
+            remote_controller = None if host_session is controller else controller
             beds[role] = Testbed(
                 host_session.host,
                 host_session,
@@ -246,11 +248,11 @@ def spread_testbed(
                 "",
                 cpus=plan.cpus,
                 cards=plan.links,
-                controller=controller,
+                controller=remote_controller,
             )
             _require_cpus(role, beds[role])
         dut = beds.pop("dut")
-        with _dut(dut.session, "dut") as name:
+        with _dut_namespace(dut.session, "dut") as name:
             yield replace(dut, dut=name, others=beds, preparation=tuple(dut.host.transcript.records))
 
 
@@ -282,16 +284,18 @@ def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
     from lastro.host.remote import session_beside
 
     with ExitStack() as stack:
-        sessions = {held.token: stack.enter_context(session_beside(held, bed.own, purpose)) for held in bed.sessions}
+        sessions = {
+            held.token: stack.enter_context(session_beside(held, bed.local_session, purpose)) for held in bed.sessions
+        }
 
         def moved(one: Testbed) -> Testbed:
             own = sessions[one.session.token]
-            groups = _counting(own, detect(files=own.host.view))
+            groups = _count_io(own, detect(files=own.host.view))
             return replace(one, host=own.host, session=own, cgroups=groups, apparatus=Apparatus())
 
         dut = moved(bed)
-        dut_image = rootfs.sent(image, dut.host, dut.session.state / "rootfs")
-        with _guarded(dut.session, dut_image), _dut(dut.session, "dut") as name:
+        dut_image = rootfs.on_host(image, dut.host, dut.session.state / "rootfs")
+        with _mounted_read_only(dut.session, dut_image), _dut_namespace(dut.session, "dut") as name:
             yield replace(
                 dut,
                 image=dut_image,
@@ -303,7 +307,7 @@ def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
 
 
 @contextmanager
-def _guarded(session: Session, image: Image) -> Iterator[None]:
+def _mounted_read_only(session: Session, image: Image) -> Iterator[None]:
     """Mount the image read-only and nosuid on the host, inside the block.
 
     Instances mount layers over it that are writable and honour setuid bits."""
@@ -320,7 +324,7 @@ def _guarded(session: Session, image: Image) -> Iterator[None]:
         yield
 
 
-def _counting(session: Session, groups: Cgroups) -> Cgroups:
+def _count_io(session: Session, groups: Cgroups) -> Cgroups:
     """Return `groups`, after making them count the reads and writes of instances on the scratch directory's disk."""
     if device := block_device_of(session.scratch_dir, session.host):
         groups.count_io(session.host, session.cgroup, device)
@@ -337,16 +341,16 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 
 @contextmanager
-def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
+def with_new_dut(testbed: Testbed, role: str) -> Iterator[Testbed]:
     """Yield a copy of the testbed whose device under test has a new network namespace without links.
 
     `role` is the last part of the namespace's name."""
-    with _dut(testbed.session, role) as netns:
+    with _dut_namespace(testbed.session, role) as netns:
         yield replace(testbed, dut=netns)
 
 
 @contextmanager
-def _dut(session: Session, role: str) -> Iterator[str]:
+def _dut_namespace(session: Session, role: str) -> Iterator[str]:
     netns = session.netns_name(role)
     with session.owned("netns", netns):
         session.host.run(["ip", "netns", "add", netns])
@@ -357,4 +361,4 @@ def _dut(session: Session, role: str) -> Iterator[str]:
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
     """Set network sysctls, {name: value}, in a named network namespace, except names that the kernel does not have."""
-    host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(setting(values)) + "\n")
+    host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(sysctl_lines(values)) + "\n")

@@ -64,7 +64,7 @@ def parse_age_s(text: str) -> float:
         raise InputError(f"'{text}' is not an age", "write it as in 30d, 12h or 90min") from None
 
 
-def parse_share(text: str, *, above_zero: bool = False) -> float:
+def parse_fraction(text: str, *, above_zero: bool = False) -> float:
     """Parse '5%' or '0.05' as 0.05.
 
     Raises: InputError unless the value is at least 0 (with `above_zero`: above 0) and below 1."""

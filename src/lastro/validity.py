@@ -204,7 +204,7 @@ def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
     return ClockDrift(ratio, uncertainty_s / elapsed_s)
 
 
-def unverified(drift: ClockDrift | None, limit: float) -> str | None:
+def reason_unverified(drift: ClockDrift | None, limit: float) -> str | None:
     """Return why the clock of another kernel than the host's is not verified; None if it is verified.
 
     It is verified if its drift plus the uncertainty of the drift is at most `limit`, a fraction such as 0.001. `drift`

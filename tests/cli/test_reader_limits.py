@@ -23,7 +23,7 @@ import pytest
 from lastro.app import verify
 from lastro.app.verify import Verification
 from lastro.errors import InputError, LastroError
-from lastro.results.bundle_archive import opened
+from lastro.results.bundle_archive import open_bundle
 from lastro.results.connection import connect
 from lastro.scenarios.routing.topology_file import read_topology
 
@@ -198,7 +198,7 @@ def test_a_report_of_many_lines_is_not_split(bundle: Path, tmp_path: Path, lines
     wanted = (bundle / "report" / "report.md").read_bytes()
     place = crafted(bundle, tmp_path / "b.zip", "report/report.md", b"\n" * lines)
     began_s = time.process_time()
-    with opened(place) as container:
+    with open_bundle(place) as container:
         tracemalloc.start()
         found = verify._difference(container, "report/report.md", wanted, Verification({}, {}))
         most = tracemalloc.get_traced_memory()[1]

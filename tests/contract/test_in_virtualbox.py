@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from lastro.testbed import Testbed
-from lastro.testing.network import joined, reach_each_other_and_nothing_else
+from lastro.testing.network import linked_pair, reach_each_other_and_nothing_else
 from lastro.testing.platforms import OnPlatform
 from lastro.testing.subject import Subject
 
@@ -41,6 +41,6 @@ class TestVirtualbox(OnPlatform):
 
     def test_two_reach_each_other_over_a_bridge_and_nothing_else(self, subject: Subject) -> None:
         before = subject.leftovers()
-        with joined(subject, "veth-bridge") as (left, right):
+        with linked_pair(subject, "veth-bridge") as (left, right):
             reach_each_other_and_nothing_else(left, right)
         assert subject.leftovers() == before

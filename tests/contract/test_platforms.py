@@ -24,7 +24,7 @@ from lastro.testing import PlatformContract, Subject
 from lastro.testing.commands import Commands
 from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
-from lastro.testing.network import NAMES, Network, are_apart, joined, reach_each_other_and_nothing_else, reaches
+from lastro.testing.network import NAMES, Network, are_apart, linked_pair, reach_each_other_and_nothing_else, reaches
 from lastro.testing.platforms import OnPlatform
 from lastro.testing.subject import live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
@@ -115,7 +115,7 @@ class Machine(OnPlatform):
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
         """They are those, too, that start in parallel and do not see each other: each boots for seconds."""
         before = subject.leftovers()
-        with joined(subject, attachment, NAMES) as pair:
+        with linked_pair(subject, attachment, NAMES) as pair:
             assert tuple(instance.spec.name for instance in pair) == NAMES
             reach_each_other_and_nothing_else(*pair)
             are_apart(subject, pair, shares_kernel=False)

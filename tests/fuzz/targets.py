@@ -203,7 +203,7 @@ def _options() -> Iterator[bytes]:
 
 @cache
 def _database_seed() -> bytes:
-    values = [PackedHistogram("latency 50%", "ns", hdr.packed(Histogram.of([1000, 2000, 5], lost=1)))]
+    values = [PackedHistogram("latency 50%", "ns", hdr.to_bytes(Histogram.of([1000, 2000, 5], lost=1)))]
     small = make_study({"isolation": ("none", "cgroups")}, replicates=2, baseline={"isolation": "none"})
     with tempfile.TemporaryDirectory() as folder:
         file = make_campaign(Path(folder), small, histograms=lambda levels, block: values) / "campaign.db"
@@ -289,15 +289,15 @@ def _other_member(data: bytes, chance: Random) -> bytes:
 
 def _histogram(data: bytes) -> None:
     try:
-        found = hdr.unpacked(data)
+        found = hdr.from_bytes(data)
     except (ValueError, zlib.error):  # of which Store makes an error with a place
         return
-    assert hdr.unpacked(hdr.packed(found)).counts.tolist() == found.counts.tolist()
+    assert hdr.from_bytes(hdr.to_bytes(found)).counts.tolist() == found.counts.tolist()
 
 
 def _histograms() -> Iterator[bytes]:
     for values in ([], [0], [1, 3, 5, 2048, 5000], [i**3 for i in range(300)]):
-        yield hdr.packed(Histogram.of(values, lost=len(values)))
+        yield hdr.to_bytes(Histogram.of(values, lost=len(values)))
 
 
 TARGETS = {

@@ -52,12 +52,12 @@ def test_what_was_encoded_is_decoded(values: list[int]) -> None:
 
 
 def test_nothing_is_a_histogram_too() -> None:
-    assert hdr.unpacked(hdr.packed(Histogram.of([], lost=3))).n_events == 3
+    assert hdr.from_bytes(hdr.to_bytes(Histogram.of([], lost=3))).n_events == 3
 
 
 @pytest.mark.parametrize("lost", [0, 40, 2**40])
 def test_what_was_lost_is_kept(lost: int) -> None:
-    found = hdr.unpacked(hdr.packed(Histogram.of([5, 70_000], lost)))
+    found = hdr.from_bytes(hdr.to_bytes(Histogram.of([5, 70_000], lost)))
     assert (found.n, found.lost, found.quantile(1) if not lost else None) == (2, lost, None if lost else 70_015)
 
 
@@ -65,10 +65,10 @@ def test_what_was_lost_is_kept(lost: int) -> None:
 @settings(max_examples=200, deadline=None)
 def test_damage_is_an_error_or_a_histogram(noise: bytes, at: int) -> None:
     """Whoever wrote the campaign: no other exception, and no more buckets than ours."""
-    whole = hdr.packed(Histogram.of([1, 2, 3, 5_000, 10**9]))
+    whole = hdr.to_bytes(Histogram.of([1, 2, 3, 5_000, 10**9]))
     for data in (noise, whole[: at % len(whole)], whole[: at % len(whole)] + noise):
         try:
-            assert len(hdr.unpacked(data).counts) < 50_000
+            assert len(hdr.from_bytes(data).counts) < 50_000
         except (ValueError, zlib.error):
             continue
 

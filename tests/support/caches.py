@@ -17,6 +17,6 @@ def cache_of(n_bytes: int) -> Iterator[None]:
     """Plans made in the block are for a host whose CPUs have so much."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(caches, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
-        caches.cache_here_bytes.cache_clear()
+        caches.local_cache_bytes.cache_clear()
         yield
-    caches.cache_here_bytes.cache_clear()
+    caches.local_cache_bytes.cache_clear()

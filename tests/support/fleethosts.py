@@ -45,7 +45,7 @@ class FleetHost(Machine):
     mounts: frozenset[str] = field(default_factory=frozenset)
 
     @property
-    def reach(self) -> SshTarget:
+    def target(self) -> SshTarget:
         return SshTarget(
             self.address, "root", PORT, str(self.home / "key"), str(self.home / "known_hosts"),
         )  # fmt: skip
@@ -182,7 +182,7 @@ def again_text(host: FleetHost, place: Path) -> str:
     other = f"{first}.{second}.{int(third) * 256 + int(last)}"
     known = (host.home / "known_hosts").read_text()
     (file := place / "known_hosts").write_text(known + known.replace(host.address, other))
-    table = host.table().replace(f'"{host.address}"', f'"{other}"').replace(str(host.reach.known_hosts), str(file))
+    table = host.table().replace(f'"{host.address}"', f'"{other}"').replace(str(host.target.known_hosts), str(file))
     return f"\n[testbeds.again]\n{table}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lastro.results.history import add_points
-from lastro.results.history_points import HistoryPoint, KeptSummary
+from lastro.results.history_points import HistoryPoint, StoredSummary
 
 from .campaigns import METRICS
 
@@ -21,7 +21,7 @@ def write_history(file: Path, means: Sequence[float] = SLOWER, facts: Sequence[M
         HistoryPoint(
             f"c{day}", f"2026-10-{day:02d}T10:00:00Z", f"v{day}", "small", "chain", {"tcp_s": "15"}, "edge-7",
             facts[min(day, len(facts)) - 1] if facts else {}, METRICS[:1],
-            (KeptSummary({"platform": "runc"}, METRICS[0].name, 5, mean, mean - 1, mean + 1),),
+            (StoredSummary({"platform": "runc"}, METRICS[0].name, 5, mean, mean - 1, mean + 1),),
         )
         for day, mean in enumerate(means, 1)
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lastro.host.caches import cache_here_bytes
+from lastro.host.caches import local_cache_bytes
 from lastro.results.store import Store
 
 
@@ -36,7 +36,7 @@ def recorded(directory: Path, left_out: Collection[int] = ()) -> dict[str, Any]:
         "study": "".join(f"{line}\n" for line in study.source.splitlines() if line and not line.startswith("#")),
         "profile": study.profile,
         "treatments": sorted(known),
-        "cache_bytes": cache_here_bytes(",".join(map(str, sorted(os.sched_getaffinity(0))))),
+        "cache_bytes": local_cache_bytes(",".join(map(str, sorted(os.sched_getaffinity(0))))),
         "before_first_trial_s": round(before.total_seconds(), 1),
         "started_to_finished_s": round((times["finished"] - times["started"]).total_seconds() - others_s, 1),
         "attempts": [[each.treatment, round(each.duration_s, 2)] for each in kept],

@@ -33,9 +33,15 @@ def image_needs(host: Host) -> ImageAdditions:
     tools = ComputeScenario.image_needs(host, [{"instrument": name} for name in COMPUTING])
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
-    daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
+    daemons = ApplicationScenario.image_needs(host, []).combined_with(RoutingScenario.image_needs(host, []))
     probes = ImageAdditions(packages=(*Irtt.packages, *Ab.packages))
-    return tools.and_of(flows).and_of(probes).and_of(frames_needs(host)).and_of(origins).and_of(daemons)
+    return (
+        tools.combined_with(flows)
+        .combined_with(probes)
+        .combined_with(frames_needs(host))
+        .combined_with(origins)
+        .combined_with(daemons)
+    )
 
 
 def frames_needs(host: Host) -> ImageAdditions:

@@ -56,7 +56,7 @@ class Machine:
         return f"198.18.{220 + self.number}.2"
 
     @property
-    def reach(self) -> SshTarget:
+    def target(self) -> SshTarget:
         return SshTarget(
             self.address, "root", PORT, str(self.home / "key"), str(self.home / "known_hosts"),
             str(self.home / "state"), f"/run/lastro-test-{self.name}",
@@ -64,8 +64,8 @@ class Machine:
 
     def table(self) -> str:
         """The machine in a testbed's file."""
-        lines = {"address": self.address, "user": "root", "identity": self.reach.identity}
-        lines |= {"known_hosts": self.reach.known_hosts, "state": self.reach.state, "run": self.reach.run}
+        lines = {"address": self.address, "user": "root", "identity": self.target.identity}
+        lines |= {"known_hosts": self.target.known_hosts, "state": self.target.state, "run": self.target.run}
         return f"port = {PORT}\n" + "".join(f'{key} = "{value}"\n' for key, value in lines.items())
 
     def configure(self, more: str = "") -> Path:
@@ -149,7 +149,7 @@ def machines(home: Path, *names: str) -> Iterator[list[Machine]]:
             for machine in made:
                 machine.stop()
                 unwire(machine)
-                for place in (machine.reach.run, f"{machine.reach.run}-host"):
+                for place in (machine.target.run, f"{machine.target.run}-host"):
                     shutil.rmtree(place, ignore_errors=True)
 
 

@@ -49,7 +49,13 @@ def test_a_chain_carries_flows_over_every_link(running: ChainScenario, place: tu
     outcome = attempted(running, wanted)
     assert outcome.valid, outcome.invalid_because
     drawn = Topology.of(outcome.notes)
-    assert drawn is not None and drawn.way("source", "sink") == ["source", "function", "function2", "function3", "sink"]
+    assert drawn is not None and drawn.path("source", "sink") == [
+        "source",
+        "function",
+        "function2",
+        "function3",
+        "sink",
+    ]
     assert [node.does for node in drawn.nodes[1:-1]] == [f"{each} (kernel)" for each in function.split(">")]
 
 
@@ -124,7 +130,7 @@ def test_chains_side_by_side_carry_their_load_at_the_same_time(running: ChainSce
         witness["iperf3-tcp"]
     )
     drawn = Topology.of(outcome.notes)
-    assert drawn is not None and drawn.way("source-2", "sink-2") == ["source-2", "function-2", "function2-2", "sink-2"]
+    assert drawn is not None and drawn.path("source-2", "sink-2") == ["source-2", "function-2", "function2-2", "sink-2"]
     assert len({end.address for link in drawn.links for end in link.ends}) == 12, "no two chains share an address"
     assert [load.source for load in drawn.loads[:2]] == ["source", "source-2"]
 

@@ -51,7 +51,7 @@ def test_a_conflist_of_the_users_leaves_nothing_on_the_host(
 ) -> None:
     before, links = contents(testbed), make_part(Cni, written(tmp_path, PODMANS))
     subject = Subject(testbed, pool.get("runc"))
-    with subject.together(subject.spec("aa"), subject.spec("bb")) as (a, b), links.prepare(testbed):
+    with subject.start_all(subject.spec("aa"), subject.spec("bb")) as (a, b), links.prepare(testbed):
         with links.connect(testbed, [segment(a, b)]):
             assert reaches(a, RIGHT) and reaches(b, LEFT)
             given = json.loads(a.run(["ip", "-j", "address", "show", "eth0"]).text)[0]["addr_info"]
@@ -68,7 +68,7 @@ def test_a_limit_holds_in_both_directions(testbed: Testbed, pool: PlatformPool) 
     links = make_part(Cni, "cni:rate=20M")
     subject = Subject(testbed, pool.get("runc"))
     with (
-        subject.together(subject.spec("aa"), subject.spec("bb")) as (a, b),
+        subject.start_all(subject.spec("aa"), subject.spec("bb")) as (a, b),
         links.prepare(testbed),
         links.connect(testbed, [segment(a, b)]),
     ):

@@ -10,7 +10,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import Subject
-from lastro.testing.network import LEFT, RIGHT, joined, reaches
+from lastro.testing.network import LEFT, RIGHT, linked_pair, reaches
 
 from ..conftest import needs_runsc
 
@@ -69,7 +69,7 @@ def test_instances_of_every_runtime_are_reached_over_their_links(
 ) -> None:
     subject = Subject(testbed, pool.get(f"docker:runtime={runtime}"))
     before = subject.leftovers()
-    with joined(subject, "veth-bridge") as (left, right):
+    with linked_pair(subject, "veth-bridge") as (left, right):
         assert reaches(left, RIGHT)
         assert reaches(right, LEFT)
         kernel = left.run(["uname", "-r"]).text

@@ -39,7 +39,7 @@ def exposure(
 
 def test_native_is_the_host_itself(testbed: Testbed, pool: PlatformPool) -> None:
     values, notes = exposure(testbed, pool, "native")
-    status = capabilities.fields(Path("/proc/self/status").read_text())
+    status = capabilities.status_fields(Path("/proc/self/status").read_text())
     assert values["capabilities"] == len(capabilities.names(int(status["CapBnd"], 16)))
     assert set(notes["namespaces shared"]) >= {"pid", "ipc", "uts", "user"}
     assert not {"mnt", "net"} & set(notes["namespaces shared"])

@@ -26,10 +26,10 @@ def test_sessions_on_four_hosts_do_not_see_each_other_and_leave_nothing(
     four_hosts: list[FleetHost], tmp_path: Path
 ) -> None:
     (file := tmp_path / "fleet.toml").write_text(fleet_text(four_hosts))
-    assert {bed.roles["dut"].reach for bed in load(file).testbeds.values()} == {host.reach for host in four_hosts}
+    assert {bed.roles["dut"].target for bed in load(file).testbeds.values()} == {host.target for host in four_hosts}
     with session("tests", wait=silently) as near, ExitStack() as stack:
         for host in four_hosts:
-            held = stack.enter_context(remote_session(near, host.reach, "tests"))
+            held = stack.enter_context(remote_session(near, host.target, "tests"))
             assert held.host.read_text("/proc/sys/kernel/hostname").strip() == host.name
             assert held.host.run(["ls", "/run/lastro"]).text.split() == [held.token]
             assert held.pids() == held.host.view.owned_pids(held.token)
@@ -41,7 +41,7 @@ def test_sessions_on_four_hosts_do_not_see_each_other_and_leave_nothing(
 
 
 def reachable(host: FleetHost, place: Path) -> bool:
-    connection = SshHost(replace(host.reach, connect_s=1), place, "5ca1ab")
+    connection = SshHost(replace(host.target, connect_s=1), place, "5ca1ab")
     try:
         connection.connect()
     except HostError:

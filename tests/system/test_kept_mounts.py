@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lastro.host.ledger import Ledger, Session, session
-from lastro.host.undo import HELD, HOLDS
+from lastro.host.undo import HOLDER_MARK, HOLDER_VARIABLE
 from lastro.platforms.container import lasting_namespace_lines
 
 pytestmark = pytest.mark.root
@@ -33,7 +33,7 @@ def refused(tmp_path: Path) -> str:
 
 
 def holders(home: Path) -> list[int]:
-    mark = f"{HOLDS}={home}".encode()
+    mark = f"{HOLDER_VARIABLE}={home}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -56,7 +56,7 @@ def test_a_namespace_lasts_as_long_as_its_home(tmp_path: Path, by: str) -> None:
         with held.owned("directory", str(home)):
             held.host.run(["sh", "-e"], stdin=script(home, *([refused(tmp_path)] if by == "process" else [])))
             assert mounted(held, home)
-            assert len(holders(home)) == (by == "process") == (home / HELD).exists()
+            assert len(holders(home)) == (by == "process") == (home / HOLDER_MARK).exists()
         assert not home.exists() and not holders(home)
 
 
@@ -76,7 +76,7 @@ def test_no_namespace_is_lost_inside_another_mount_namespace(tmp_path: Path) -> 
     rounds = 200
     for at in range(rounds):
         home = tmp_path / str(at)
-        text = script(home) + f"[ ! -e {home}/{HELD} ] || kill $!\n"
+        text = script(home) + f"[ ! -e {home}/{HOLDER_MARK} ] || kill $!\n"
         done = subprocess.run(["unshare", "-m", "sh", "-e"], input=text.encode(), capture_output=True, timeout=30)
         assert done.returncode == 0, (at, done.stderr)
     assert not any(holders(tmp_path / str(at)) for at in range(rounds))

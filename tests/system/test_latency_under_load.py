@@ -20,7 +20,7 @@ from lastro.platforms.base import Instance
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
-from lastro.testing.network import RIGHT, joined
+from lastro.testing.network import RIGHT, linked_pair
 from lastro.testing.subject import Subject
 
 from ..conftest import needs_runsc
@@ -75,7 +75,7 @@ def frozen(instance: Instance, after_s: float) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def way(testbed: Testbed, pool: PlatformPool) -> Iterator[Direction]:
-    with joined(Subject(testbed, pool.get("runc")), "veth-direct") as (left, right):
+    with linked_pair(Subject(testbed, pool.get("runc")), "veth-direct") as (left, right):
         yield Direction(left, right, RIGHT)
 
 

@@ -68,7 +68,7 @@ def test_a_daemons_memory_is_shared_among_its_instances(scenario: LifecycleScena
 
 
 @pytest.mark.parametrize("platform", ["native", "runc"])
-def test_together(scenario: LifecycleScenario, platform: str) -> None:
+def test_merge(scenario: LifecycleScenario, platform: str) -> None:
     outcome = scenario.run(config(platform, 4, parallel=True), {})
     assert outcome.valid, outcome.invalid_because
     starts = series(outcome, "start")

@@ -29,7 +29,7 @@ from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.testbed import Testbed
-from lastro.testing.subject import left
+from lastro.testing.subject import trial_leftovers
 
 from ..support.scenarios import SHORT, attempted, configured, image_needs
 
@@ -291,14 +291,14 @@ def killed(comm: str, where: str, after_s: float = 1.0) -> Iterator[list[int]]:
 
 def invalid(running: LoadScenario, config: dict[str, Any]) -> list[str]:
     """Run a trial that must be invalid, and return why, as the runner of campaigns would note it."""
-    before = left(running.testbed)
+    before = trial_leftovers(running.testbed)
     try:
         with running.attempt():
             reasons = running.run(config, {}).invalid_because
     except TrialError as error:
         reasons = [error.message]
     assert reasons
-    assert left(running.testbed) == before
+    assert trial_leftovers(running.testbed) == before
     return reasons
 
 

@@ -52,7 +52,7 @@ def image_needs(host: Host) -> ImageAdditions:
     )
     dying = replace(limiter, name="dying", command=("sh", "-c", "sleep 3; echo 'out of memory' >&2; exit 7"), ready=())
     unready = replace(limiter, name="unready", ready=("sh", "-c", "echo 'no peer'; exit 1"), ready_s=0.5)
-    return frames_needs(host).and_of(ImageAdditions(functions=(limiter, forwarder, dying, unready)))
+    return frames_needs(host).combined_with(ImageAdditions(functions=(limiter, forwarder, dying, unready)))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_an_image_is_the_function_and_a_hostile_one_is_refused(testbed: Testbed,
     made = ["unshare", "--mount", "sh", "-ec", f"mount -t tmpfs tmpfs /dev/shm; {script}", "make"]
     subprocess.run([*made, str(hidden), str(tar), str(tmp_path / "mine.tar")], check=True)
     own = OwnFunction("mine", image=f"docker-archive:{tmp_path / 'mine.tar'}")
-    image = functions.added(testbed.image, [own], store, host)
+    image = functions.with_functions(testbed.image, [own], store, host)
     found = functions.function_in(image, "mine")
     assert found and found.command == ("/forwarder",) and found.environment["MODE"] == "fast"
     for hostile, message in (
@@ -151,7 +151,7 @@ def test_an_image_is_the_function_and_a_hostile_one_is_refused(testbed: Testbed,
     ):
         evil = docker_archive(tmp_path / "evil.tar", hostile, entry("etc/written"), entry("forwarder"))
         with pytest.raises(ImageError, match=message):
-            functions.added(testbed.image, [replace(own, image=f"docker-archive:{evil}")], store, host)
+            functions.with_functions(testbed.image, [replace(own, image=f"docker-archive:{evil}")], store, host)
         assert not (tmp_path / "written").exists()
     assert not list(store.glob("building-*"))
 

@@ -17,7 +17,7 @@ from lastro.testbed import Testbed
 from lastro.testing.attachments import contents
 from lastro.testing.killing import nothing_is_left_after_a_kill
 from lastro.testing.network import reaches
-from lastro.testing.subject import left
+from lastro.testing.subject import trial_leftovers
 
 from ..support.scenarios import attempted, on_chain
 
@@ -55,10 +55,10 @@ def test_a_trial_crosses_the_networks_of_the_platform_and_leaves_nothing(
     wanted = on_chain((level, f"{platform}-nat"), "nat", udp_s=0)
     found = scenario.availability(wanted)
     assert found, found
-    before = left(testbed), contents(testbed)
+    before = trial_leftovers(testbed), contents(testbed)
     outcome = attempted(scenario, wanted)
     assert outcome.valid, outcome.invalid_because
-    assert (left(testbed), contents(testbed)) == before
+    assert (trial_leftovers(testbed), contents(testbed)) == before
     assert outcome.measurements["throughput"] > 1
     topology = Topology.of(outcome.notes)
     assert topology is not None

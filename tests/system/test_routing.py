@@ -25,7 +25,7 @@ from lastro.scenarios.routing.host_timeline import observers
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
-from lastro.testing.subject import left
+from lastro.testing.subject import trial_leftovers
 
 from ..support.scenarios import configured, image_needs
 
@@ -146,7 +146,7 @@ def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
     chosen = config("native", "ovs", network_type="point-to-point", failure="none", converge_s=15.0)
     outcome = scenario.run(chosen, {})
     assert outcome.valid, outcome.invalid_because
-    before, regular = left(testbed, part._directory), LifecycleRun._regular
+    before, regular = trial_leftovers(testbed, part._directory), LifecycleRun._regular
 
     def lost_in_mid_trial(failure: str, short: str, daemon: str) -> None:
         def killing(run: LifecycleRun) -> None:
@@ -158,14 +158,14 @@ def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
         with pytest.raises(PlatformError, match=rf"Open vSwitch: {daemon} exited with code 137"), scenario.attempt():
             scenario.run({**chosen, "failure": failure}, {})
         assert time.monotonic() - began_s < 90, "nothing waits for a daemon that is not there"
-        assert left(testbed, part._directory) == before
+        assert trial_leftovers(testbed, part._directory) == before
         monkeypatch.undo()
 
     lost_in_mid_trial("silent", "vs", "ovs-vswitchd")
     lost_in_mid_trial("none", "db", "ovsdb-server")  # it gets as far only if the switch is there again
     outcome = scenario.run(chosen, {})
     assert outcome.valid, outcome.invalid_because
-    assert left(testbed, part._directory) == before
+    assert trial_leftovers(testbed, part._directory) == before
 
 
 def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: RouterNetwork) -> None:

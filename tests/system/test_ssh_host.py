@@ -37,7 +37,7 @@ def machine(untouched_host: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def host(machine: Machine, tmp_path: Path) -> Iterator[SshHost]:
-    made = SshHost(machine.reach, tmp_path / "s", TOKEN)
+    made = SshHost(machine.target, tmp_path / "s", TOKEN)
     made.connect()
     yield made
     made.close()
@@ -169,31 +169,31 @@ def test_steps_tell_on_which_host_they_were(host: SshHost, machine: Machine) -> 
 # What cannot be had
 
 
-def attempt(reach: SshTarget, place: Path) -> HostError:
+def attempt(target: SshTarget, place: Path) -> HostError:
     with pytest.raises(HostError) as caught:
-        SshHost(reach, place / "s", TOKEN).connect()
+        SshHost(target, place / "s", TOKEN).connect()
     return caught.value
 
 
 def test_an_unreachable_host_is_told_as_one(machine: Machine, tmp_path: Path) -> None:
-    error = attempt(replace(machine.reach, port=2), tmp_path)
+    error = attempt(replace(machine.target, port=2), tmp_path)
     assert "cannot be reached" in error.message and "refused" in error.message and "sshd" in str(error.hint)
 
 
 def test_a_wrong_key_is_told_as_one(machine: Machine, tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "other"], check=True)
-    error = attempt(replace(machine.reach, identity=str(tmp_path / "other")), tmp_path)
+    error = attempt(replace(machine.target, identity=str(tmp_path / "other")), tmp_path)
     assert "refuses the key" in error.message and "identity" in str(error.hint)
 
 
 def test_an_unknown_or_changed_host_key_is_never_trusted(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    error = attempt(replace(machine.reach, known_hosts=str(tmp_path / "empty")), tmp_path)
+    error = attempt(replace(machine.target, known_hosts=str(tmp_path / "empty")), tmp_path)
     assert "host key" in error.message and "not known" in error.message
     assert (tmp_path / "empty").read_text() == ""
     place, kind, _ = (machine.home / "known_hosts").read_text().split()
     (tmp_path / "changed").write_text(f"{place} {kind} {(machine.home / 'key.pub').read_text().split()[1]}\n")
-    error = attempt(replace(machine.reach, known_hosts=str(tmp_path / "changed")), tmp_path)
+    error = attempt(replace(machine.target, known_hosts=str(tmp_path / "changed")), tmp_path)
     assert "host key" in error.message and "has changed" in error.message
 
 
@@ -202,7 +202,7 @@ def test_a_user_who_is_not_root_needs_sudo(machine: Machine, tmp_path: Path) -> 
     machine.start('ForceCommand setpriv --reuid=65534 --clear-groups sh -c "$SSH_ORIGINAL_COMMAND"')
     try:
         with pytest.raises(NeedsRoot, match="not root"):
-            SshHost(machine.reach, tmp_path / "s", TOKEN).connect()
+            SshHost(machine.target, tmp_path / "s", TOKEN).connect()
     finally:
         machine.stop()
         machine.start()
@@ -210,7 +210,7 @@ def test_a_user_who_is_not_root_needs_sudo(machine: Machine, tmp_path: Path) -> 
 
 def test_missing_tools_are_named(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_module, "TOOLS", ("ip", "lastro-nothing"))
-    assert "lacks these programs: lastro-nothing" in attempt(machine.reach, tmp_path).message
+    assert "lacks these programs: lastro-nothing" in attempt(machine.target, tmp_path).message
 
 
 def test_a_lost_connection_is_told_ends_what_was_spawned_and_stays_until_recovered(

@@ -119,7 +119,7 @@ def rows(ledger: Path, query: str) -> list[tuple[object, ...]]:
 
 def nothing_is_left(machine: Machine) -> bool:
     """Neither directories nor anything in the ledger of what was made there."""
-    left: list[object] = [*Path(machine.reach.run).glob("*"), *(Path(machine.reach.state) / "scratch").glob("*")]
+    left: list[object] = [*Path(machine.target.run).glob("*"), *(Path(machine.target.state) / "scratch").glob("*")]
     for ledger in ledgers(machine):
         left += rows(ledger, "SELECT kind, name FROM object")
     return not left
@@ -187,7 +187,7 @@ def test_a_virtual_machine_boots_on_a_remote_dut(two: list[Machine]) -> None:
 
 def has(machine: Machine, image: Image) -> None:
     """As if it had been sent, as by another test or for the line of cards: that takes seconds."""
-    images = Path(machine.reach.state) / "rootfs"
+    images = Path(machine.target.state) / "rootfs"
     images.mkdir(parents=True, exist_ok=True)
     (images.parent / "lock").touch()  # by which a state directory is known
     if not (images / image.name).exists():
@@ -300,7 +300,7 @@ def test_a_whole_campaign_runs_on_a_remote_dut(two: list[Machine], file: Path, t
         assert store.counts()["valid"] == 2
         places = store.provenance.chapters["testbed"]
         assert places["file"] == str(file) and places["shared_cpus"] == []  # of a scenario with one role
-        assert places["roles"]["dut"]["reached"] == two[1].reach.name
+        assert places["roles"]["dut"]["reached"] == two[1].target.name
         assert places["roles"]["client"]["machine"]["cpus"] == os.cpu_count()
     commands = lastro("show", campaign, "1", "--commands").out
     assert f"-- {two[1].address} 'ip netns add" in commands or f"-- {two[1].address} " in commands
@@ -388,16 +388,16 @@ def holder(held: Session) -> int:
 
 
 def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(two: list[Machine]) -> None:
-    reach = replace(two[1].reach, connect_s=2)
-    with session("tests", wait=silently) as near, remote_session(near, reach, "tests") as held:
+    target = replace(two[1].target, connect_s=2)
+    with session("tests", wait=silently) as near, remote_session(near, target, "tests") as held:
         first = holder(held)
         with two[1].unaware():
             with pytest.raises(ConnectionLost, match="was lost"):
                 held.host.run(["sleep", "30"])
             held.host.recover()
             assert holder(held) != first
-            assert (Path(two[1].reach.state) / "lock").read_text() == "tests"
-            with pytest.raises(HostBusy, match="in use by tests"), remote_session(near, reach, "second"):
+            assert (Path(two[1].target.state) / "lock").read_text() == "tests"
+            with pytest.raises(HostBusy, match="in use by tests"), remote_session(near, target, "second"):
                 pass
     assert nothing_is_left(two[1])
 

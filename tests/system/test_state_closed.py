@@ -99,7 +99,7 @@ def test_the_tree_is_read_only_and_has_no_setuid_programs_while_it_is_used(state
             assert {"ro", "nosuid", "nodev"} <= guarded(held, tree)
             with pytest.raises(OSError, match="Read-only"):
                 (tree / "planted").touch()
-            with testbeds._guarded(held, image):  # for a second role: once is enough
+            with testbeds._mounted_read_only(held, image):  # for a second role: once is enough
                 assert len(mounts_below(LocalHost(), str(tree))) == 1
             assert all(str(tree) not in step.get("argv", ()) for step in bed.preparation)
         assert mounts_below(LocalHost(), str(tree)) == []

@@ -14,7 +14,7 @@ from lastro import files
 from lastro.app import studies
 from lastro.campaign import suite
 from lastro.errors import InputError, LastroError, OutputError, StudyError
-from lastro.files import open_directory, read_regular, require_own_directory, trusting
+from lastro.files import open_directory, read_regular, require_own_directory, trust_directories
 from lastro.host import testbed_file
 from lastro.results.files import write_atomically
 from lastro.results.store import Store
@@ -76,7 +76,7 @@ def test_the_testbed_that_a_campaign_names_is_read_only_when_it_is_the_callers(
     with Store.open(make_campaign(tmp_path / "campaign", stop_after=1, provenance=named), readonly=True) as store:
         found = studies.testbed_of(store)
         assert found is not None and found.roles["dut"].cpus == "0"
-        monkeypatch.setattr(files, "callers", lambda: frozenset({os.getuid() + 1}))
+        monkeypatch.setattr(files, "caller_ids", lambda: frozenset({os.getuid() + 1}))
         with pytest.raises(StudyError, match=r"testbed\.toml: cannot be read: it belongs to user") as caught:
             studies.testbed_of(store)
     assert "--testbed" in str(caught.value.hint)
@@ -86,12 +86,12 @@ def test_the_testbed_that_a_campaign_names_is_read_only_when_it_is_the_callers(
 def test_the_caller_of_sudo_is_a_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "4242")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert files.callers() == {0, 4242}
+    assert files.caller_ids() == {0, 4242}
     monkeypatch.setenv("SUDO_UID", "-1")
-    assert files.callers() == {0}
+    assert files.caller_ids() == {0}
     monkeypatch.setattr(os, "geteuid", lambda: 7)
     monkeypatch.setenv("SUDO_UID", "4242")
-    assert files.callers() == {7}, "anyone can set a variable"
+    assert files.caller_ids() == {7}, "anyone can set a variable"
 
 
 # Writing
@@ -160,7 +160,7 @@ def test_root_refuses_a_directory_that_everybody_can_change(tmp_path: Path, belo
             refused(shared / below / "report.html", "page")
         assert "--trust" in str(caught.value.hint)
     assert list(shared.iterdir()) == []
-    with trusting():
+    with trust_directories():
         require_own_directory(shared / below)
         write_atomically(shared / below / "report.html", "page")
     assert (shared / below / "report.html").read_text() == "page"
@@ -207,7 +207,7 @@ def test_an_access_control_list_lets_others_in(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.usefixtures("as_root")
 def test_root_refuses_what_belongs_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "callers", lambda: frozenset({os.getuid() + 1}))
+    monkeypatch.setattr(files, "caller_ids", lambda: frozenset({os.getuid() + 1}))
     with pytest.raises(InputError, match="belongs to user"):
         require_own_directory(tmp_path)
 

@@ -22,7 +22,7 @@ from lastro.host.files import LocalFiles, start_time, stat_fields
 from lastro.host.testbed_file import parse
 from lastro.results.samples import Outcome, Series
 from lastro.results.store import Store
-from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, MisshapenData, is_measurable, number, parsed
+from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, MisshapenData, is_measurable, number, parse_json
 
 from ..support.campaigns import make_campaign, make_study
 
@@ -71,7 +71,7 @@ def test_a_trial_with_such_a_number_is_invalid_and_can_be_stored() -> None:
     ],
 )
 def test_half_a_character_becomes_a_question_mark(text: str, value: object) -> None:
-    found = parsed(text)
+    found = parse_json(text)
     assert found == value
     str(found).encode()
 
@@ -133,7 +133,7 @@ def test_an_unknown_key_of_a_guest_is_named_with_the_nearest_one() -> None:
 def test_find_is_found_without_the_users_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PATH", "")
-    assert "file" in LocalFiles().described(str(tmp_path))
+    assert "file" in LocalFiles().listing(str(tmp_path))
 
 
 @pytest.mark.processes

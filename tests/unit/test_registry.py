@@ -132,13 +132,13 @@ def test_versions_of_a_part_take_turns_in_one_process(folder: Path, tmp_path_fac
     (folder / "anomalies" / "later.py").write_text(PART.format(name="later"))
     found = []
     for copy, version in copies.items():
-        with registry.instead(registry.versions_in({copy: version})):
+        with registry.using_versions(registry.versions_in({copy: version})):
             found.append(registry.get("anomaly", "noise").summary)
             assert registry.get("anomaly", "cpu") is registry.scan("anomaly")["cpu"].cls, "parts of Lastro stay"
             with pytest.raises(Unavailable, match=f"no part of this name in version {version}"):
                 registry.get("anomaly", "later")
     assert found == ["first", "second"] and registry.get("anomaly", "noise").summary == "present"
-    with registry.instead({}):
+    with registry.using_versions({}):
         assert registry.get("anomaly", "later").name == "later"
 
 
@@ -150,7 +150,7 @@ def test_a_broken_version_of_a_part_is_not_corrected_in_its_copy(
     (copy / "anomalies").mkdir()
     for name in ("noise", "cpu"):
         (copy / "anomalies" / f"{name}.py").write_text("import no_such_package_at_all\n")
-    with registry.instead(registry.versions_in({copy: "first"})):
+    with registry.using_versions(registry.versions_in({copy: "first"})):
         assert registry.get("anomaly", "cpu") is registry.scan("anomaly")["cpu"].cls
         with pytest.raises(Unavailable, match="no_such_package_at_all") as caught:
             registry.get("anomaly", "noise")

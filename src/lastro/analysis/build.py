@@ -37,7 +37,7 @@ from lastro.analysis.remarks import (
 from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, Metric
-from lastro.results.segments import apart
+from lastro.results.segments import split_blocks
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
@@ -91,7 +91,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
 
 def _split_by_segment(data: CampaignData) -> CampaignData:
     """Return the data, with each block that spans several segments of host time split into one block per segment."""
-    attempts, old_blocks = apart(data.attempts, data.segments)
+    attempts, old_blocks = split_blocks(data.attempts, data.segments)
     members = []
     for member in data.members:
         new_blocks = {new for new, old in old_blocks.items() if old in member.blocks}

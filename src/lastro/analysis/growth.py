@@ -112,8 +112,8 @@ def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
     recorded: dict[str, set[Size]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[sized.factor]) for row in report.rows}
     for attempt in report.attempts:
-        if attempt.valid and attempt.noted.network.keys() >= set(sized.measures):
-            recorded[levels[attempt.treatment]].add(tuple(attempt.noted.network[name] for name in sized.measures))
+        if attempt.valid and attempt.typed_notes.network.keys() >= set(sized.measures):
+            recorded[levels[attempt.treatment]].add(tuple(attempt.typed_notes.network[name] for name in sized.measures))
     sizes = {}
     for level in dict.fromkeys(levels.values()):
         if len(recorded[level]) > 1:  # a file that was changed between trials has no size

@@ -19,7 +19,7 @@ from lastro.analysis.pooled_study import machine
 from lastro.analysis.table_choice import known_level
 from lastro.analysis.verdicts import Verdict, verdict_on_change
 from lastro.errors import InputError, did_you_mean
-from lastro.results.history_points import History, HistoryPoint, HistoryRemark, KeptSummary, Levels
+from lastro.results.history_points import History, HistoryPoint, HistoryRemark, Levels, StoredSummary
 from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.change_points import FEWEST, ChangePoint, change_points
@@ -54,13 +54,13 @@ def point_of(report: CampaignResults, campaign: str, label: str = "") -> History
     )  # fmt: skip
 
 
-def _summaries(report: CampaignResults) -> Iterator[KeptSummary]:
+def _summaries(report: CampaignResults) -> Iterator[StoredSummary]:
     """Yield the summary of each cell that has values, as a history stores it."""
     for row in report.rows:
         levels = {name: str(level) for name, level in row.treatment.levels.items()}
         for cell in row.cells:
             if summary := cell.summary:
-                kept = KeptSummary(
+                kept = StoredSummary(
                     levels, cell.metric.name, summary.n, summary.mean, bounded=cell.bounded > 0,
                     marks=tuple(dict.fromkeys(mark.kind for mark in cell.marks)),
                 )  # fmt: skip
@@ -107,7 +107,7 @@ class HistorySeries:
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
-    summaries: tuple[KeptSummary, ...]
+    summaries: tuple[StoredSummary, ...]
     judged: tuple[float, ...]
     changes: tuple[HistoryChange, ...] = ()
     sentinel: Levels | None = None
@@ -204,7 +204,7 @@ def _all_series(history: History) -> Iterator[HistorySeries]:
     for added in _group_comparable(history.added):
         new = _new_constants(added[0], history.added)
         points = sorted(added, key=lambda point: point.measured_utc)
-        groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, KeptSummary]]] = {}
+        groups: dict[tuple[str, ...], list[tuple[HistoryPoint, Metric, StoredSummary]]] = {}
         for point in points:
             metrics = {metric.name: metric for metric in point.metrics}
             for summary in point.summaries:

@@ -51,7 +51,7 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
     """Return {metric: marks} of one treatment's valid attempts, for those metrics in `names` that have marks."""
     marks: dict[str, dict[str, Mark]] = {}
     for attempt in attempts:
-        for remark in attempt.noted.remarks:
+        for remark in attempt.typed_notes.remarks:
             for name in remark.metrics or attempt.measurements:
                 by_kind = marks.setdefault(name, {})
                 mark = by_kind.setdefault(remark.kind, Mark(remark.kind, 0, remark.text))
@@ -69,11 +69,13 @@ def values_lost_by_size(
     decide which attempts have no value, so the mean of the other attempts is not the mean of the treatment."""
     return any(mark.kind in kinds for mark in marks) and any(
         metric not in attempt.measurements
-        and any(remark.kind in kinds and metric in remark.metrics for remark in attempt.noted.remarks)
+        and any(remark.kind in kinds and metric in remark.metrics for remark in attempt.typed_notes.remarks)
         for attempt in attempts
     )
 
 
 def bounded_by(attempts: Iterable[Attempt], metric: str) -> frozenset[tuple[int, int]]:
     """Return (trial, attempt) of the attempts whose value of the metric is only a lower bound."""
-    return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if attempt.noted.only_at_least(metric))
+    return frozenset(
+        (attempt.trial, attempt.attempt) for attempt in attempts if attempt.typed_notes.only_at_least(metric)
+    )

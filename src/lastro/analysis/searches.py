@@ -41,7 +41,7 @@ class Search:
 
 def searches(report: CampaignResults) -> tuple[Search, ...]:
     """Return a `Search` for each metric that is the result of a search in some trial, in the order of the report."""
-    with_notes = {(a.trial, a.attempt): a for a in report.attempts if a.noted.stopped_by or a.noted.remarks}
+    with_notes = {(a.trial, a.attempt): a for a in report.attempts if a.typed_notes.stopped_by or a.typed_notes.remarks}
     result = []
     for view in report.views:
         of_rows = [(row, endings(cell, with_notes)) for row, cell in view]
@@ -56,7 +56,7 @@ def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Se
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
         attempt = attempts.get((point.trial, point.attempt))
-        text = _stopped_by(attempt.noted, cell.metric.name, point) if attempt else ""
+        text = _stopped_by(attempt.typed_notes, cell.metric.name, point) if attempt else ""
         if text or point.at_least:
             groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
     result = []

@@ -87,7 +87,7 @@ def path_loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
 
 def nodes_off_path(topology: Topology) -> list[Node]:
     """Return the nodes that are not on the main path."""
-    main = topology.main_way
+    main = topology.main_path
     return [node for node in topology.nodes if node.role not in main]
 
 

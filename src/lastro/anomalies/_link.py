@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.anomalies.base import KernelUse
-from lastro.errors import Unavailable, hinted
+from lastro.errors import Unavailable, with_hint
 from lastro.host.base import Host
 from lastro.platforms.base import Instance, Port
-from lastro.testbed import IN_A_GUEST, beside, set_sysctls
+from lastro.testbed import IN_A_GUEST, set_sysctls, with_new_dut
 
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
@@ -71,7 +71,7 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
             "use this anomaly with functions on platforms that share the host's kernel, such as runc or docker",
         )
     host = neighbour.testbed.host
-    with beside(neighbour.testbed, "load-peer") as bed:
+    with with_new_dut(neighbour.testbed, "load-peer") as bed:
         set_sysctls(host, bed.dut, {"net.ipv4.ip_forward": "0"})
         near = through.netns if through else bed.dut
         try:
@@ -96,7 +96,7 @@ def limit(neighbour: Instance, device: str) -> None:
     bps = neighbour.spec.resources.link_bps or MOST_BPS
     burst_bytes = max(_LEAST_BURST_BYTES, round(bps / 8 * _BURST_S))
     bucket = ["tbf", "rate", f"{bps}bit", "burst", str(burst_bytes), "latency", _QUEUE]
-    with hinted(_REMEDY):
+    with with_hint(_REMEDY):
         neighbour.testbed.host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", device, "root", *bucket])
 
 

@@ -23,7 +23,7 @@ from dataclasses import replace
 from lastro.anomalies._link import BEYOND, ONWARDS_DEVICE, PEER, PEER_DEVICE, NeighbourLink, own_link
 from lastro.anomalies.base import LEAST_SHARE, OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
 from lastro.anomalies.network import FLOOD
-from lastro.errors import PlatformError, hinted
+from lastro.errors import PlatformError, with_hint
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
@@ -69,7 +69,7 @@ class Conntrack(Anomaly):
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
-            with hinted(_REMEDY):
+            with with_hint(_REMEDY):
                 host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
             _require_room(host, inside)
             put_program(neighbour, FLOOD)

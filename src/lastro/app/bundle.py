@@ -29,10 +29,10 @@ from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError, OutputError
 from lastro.files import open_directory
 from lastro.results.bundle_archive import MANIFEST, write_zip
-from lastro.results.copied import Clean, copy_store
 from lastro.results.database import IN_BUNDLE
-from lastro.results.provenance import Provenance
-from lastro.results.read import CampaignData, load_campaign, shared
+from lastro.results.provenance import Provenance, common_provenance
+from lastro.results.published_copy import Clean, copy_store
+from lastro.results.read import CampaignData, load_campaign
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.load import require_named
@@ -155,7 +155,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
     source = directory / member.name if member else directory
     target = target / member.name if member else target
     target.mkdir(parents=True)
-    if member and not suites.begun(directory, member):
+    if member and not suites.has_campaign(directory, member):
         text = suites.study_text(directory, member)
         require_named(text, str(source / "study.toml"), member.study)
         _copy_study(directory, source, member.study, text, target)
@@ -183,7 +183,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         waiting=states.count("pending") + states.count("running"),
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end_utc(data.attempts[-1]) if data.attempts else "",
-        provenance=facts.provenance | shared([row.provenance for row in facts.testbeds.values()]),
+        provenance=facts.provenance | common_provenance([row.provenance for row in facts.testbeds.values()]),
         guest=_guest(data, facts.clean),
     )
 
@@ -230,7 +230,7 @@ def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     suite = suites.read(directory)
     cleaners = [redact(Provenance(), {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
-        if suites.begun(directory, member):
+        if suites.has_campaign(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
                 cleaners.append(redact(store.provenance, {}, anonymous=wanted.anonymous))
 

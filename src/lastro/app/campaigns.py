@@ -18,13 +18,13 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
 from lastro.campaign.growth import is_finished
-from lastro.campaign.progress import Place, PlainProgress, ProgressBar, alone
+from lastro.campaign.progress import Place, PlainProgress, ProgressBar, without_suite
 from lastro.campaign.runner import utc_now
 from lastro.errors import GuestLost, InputError, LastroError
 from lastro.host.ledger import Ledger
 from lastro.results.database import holds_campaign
 from lastro.results.samples import MAX_ATTEMPTS
-from lastro.results.segments import told
+from lastro.results.segments import change_texts
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, scenario_of
 from lastro.study import design
@@ -54,7 +54,7 @@ def begin(
     study: Study,
     *,
     wait: bool,
-    place: Place = alone,
+    place: Place = without_suite,
     file: TestbedFile | None = None,
     fleet: FleetFile | None = None,
     marks: Mapping[str, str] = {},
@@ -110,7 +110,7 @@ def _begin_on_fleet(
             _run_trials(store, partial(fleet.run, store, scenario_of(study)), "started", place)
 
 
-def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
+def resume(directory: Path, how: ResumeOptions, place: Place = without_suite) -> bool:
     """Run the remaining trials of a campaign, and retry unavailable trials; return whether anything changed.
 
     Raises: GuestLost when several guests in a row were lost without a valid trial."""
@@ -181,7 +181,7 @@ def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> 
     if changes := differences(before, comparable_facts(now)):
         if not how.changed_host:
             raise InputError(
-                f"{store.directory} was measured under different conditions: {'; '.join(told(changes))}",
+                f"{store.directory} was measured under different conditions: {'; '.join(change_texts(changes))}",
                 "undo the change, run the study again, or continue with --accept-change: later trials are then not"
                 " paired with earlier ones",
             )

@@ -40,9 +40,9 @@ def load_together(directories: Sequence[Path]) -> CampaignData:
     """Load several campaigns of one study as a single campaign.
 
     Raises: as `load_data`; InputError if they are campaigns of different studies."""
-    from lastro.results.merge import together
+    from lastro.results.merge import merge_campaigns
 
-    return together(load_all(directories))
+    return merge_campaigns(load_all(directories))
 
 
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
@@ -54,11 +54,11 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     Raises: as `load_together`; InputError if a host is not known, or if there is only one host."""
     from lastro.analysis.build import build_report
     from lastro.analysis.pooled_study import PooledHost
-    from lastro.results.merge import require_one_study, together
-    from lastro.results.read import testbeds_apart
+    from lastro.results.merge import merge_campaigns, require_one_study
+    from lastro.results.read import split_by_testbed
 
     loaded_campaigns = load_all(directories)
-    campaigns = [host_campaign for campaign in loaded_campaigns for host_campaign in testbeds_apart(campaign)]
+    campaigns = [host_campaign for campaign in loaded_campaigns for host_campaign in split_by_testbed(campaign)]
     if len(campaigns) == 1:
         raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
     require_one_study(campaigns)
@@ -78,7 +78,7 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     return tuple(
         PooledHost(
             f"{name} ({', '.join(filter(None, more))})" if names.count(str(name)) > 1 else str(name),
-            build_report(together(of_host), all_metrics=True),
+            build_report(merge_campaigns(of_host), all_metrics=True),
             tuple(campaign.directory for campaign in of_host),
         )
         for (name, *more), of_host in by_machine.items()

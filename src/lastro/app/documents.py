@@ -46,7 +46,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     suite, sections = suites.read(home), []
     for member in suite.studies:
         content = None
-        if suites.begun(home, member):
+        if suites.has_campaign(home, member):
             content = yield from _campaign_documents(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
     page = html(suite_blocks(suite.label, suite.description, sections, say, suite.source), say, IN_BUNDLE)

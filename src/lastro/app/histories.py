@@ -9,7 +9,7 @@ from lastro.app.contents import report_of
 from lastro.campaign.runner import utc_now
 from lastro.errors import InputError
 from lastro.results.history import add_points, add_remark, read_history
-from lastro.results.history_points import HistoryRemark, Said
+from lastro.results.history_points import HistoryRemark, RemarkKind
 
 
 def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
@@ -30,7 +30,7 @@ def add(file: Path, directories: Sequence[Path], label: str) -> tuple[int, int]:
     return added, len(points) - added
 
 
-def remark(file: Path, kind: Said, text: str, at: str, metric: str, where: Mapping[str, Sequence[str]]) -> None:
+def remark(file: Path, kind: RemarkKind, text: str, at: str, metric: str, where: Mapping[str, Sequence[str]]) -> None:
     """Add a user's remark on the change at the campaign `at`, or on the series of `metric` at the levels `where`.
 
     Raises: InputError for a campaign, metric or level that the history does not contain."""

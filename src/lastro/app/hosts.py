@@ -18,11 +18,11 @@ from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import checkouts, functions, own_root, rootfs
 from lastro.interrupts import one_interrupt
 from lastro.platforms.base import Platform
-from lastro.results.columns import wrong
+from lastro.results.columns import invalid_value
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, guest_of, make_parts, platform_levels, scenario_of, schema
-from lastro.shapes import MisshapenData, made
+from lastro.shapes import MisshapenData, from_plain
 from lastro.study import design
 from lastro.study.levels import functions_in, part_level
 from lastro.study.model import VARIANT, Study
@@ -176,11 +176,11 @@ def image_of(
             say(f"reading the root filesystem {change.rootfs} …")
             image = own_root.ensure(change.rootfs, recipe.extra_files, store, session.host)
         else:
-            if rootfs.find(recipe, store) is None:
+            if rootfs.built_image(recipe, store) is None:
                 change_text = f" with {change}" if change.release or change.packages else ""
                 say(f"building the root filesystem{change_text}, once (about half a minute) …")
             image = rootfs.ensure(recipe, store, session.host)
-        return functions.added(image, with_sources, store, session.host)
+        return functions.with_functions(image, with_sources, store, session.host)
 
 
 def _with_files(session: Session, function: OwnFunction, revision: str) -> OwnFunction:
@@ -209,7 +209,7 @@ def _images(
     do not exist are built now."""
     roots = {}
     for change in (UNCHANGED, *changes):
-        with registry.instead(parts_at(change.parts).parts):
+        with registry.using_versions(parts_at(change.parts).parts):
             roots[change] = image_of(session, _needs_on(session, needs), change=change)
     return roots.pop(UNCHANGED), roots
 
@@ -225,9 +225,9 @@ def require_runnable(store: Store) -> None:
     for key, value in calibrations if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
-            made(kind.shape if kind else Any, value)
+            from_plain(kind.shape if kind else Any, value)
         except MisshapenData as error:
-            raise wrong(store.directory, "calibration.value", key, error) from error
+            raise invalid_value(store.directory, "calibration.value", key, error) from error
 
 
 def needs_of(study: Study) -> NeedsOn:
@@ -239,7 +239,7 @@ def needs_of(study: Study) -> NeedsOn:
     if all(revisions):  # no treatment has the revision that the study names
         used_functions = [replace(function, revision=revisions[0]) for function in used_functions]
     additions = rootfs.ImageAdditions(functions=tuple(used_functions))
-    return lambda host: scenario_of(study).image_needs(host, configs).and_of(additions)
+    return lambda host: scenario_of(study).image_needs(host, configs).combined_with(additions)
 
 
 @contextmanager
@@ -289,7 +289,7 @@ def scenario_on_host(
 def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED) -> Scenario:
     """Return the study's scenario on a testbed, with the parts that a variant has with this change."""
     versions = parts_at(change.parts).parts
-    with registry.instead(versions):
+    with registry.using_versions(versions):
         scenario = scenario_of(study)(bed)
     scenario.versions = versions
     return scenario

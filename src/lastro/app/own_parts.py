@@ -132,7 +132,7 @@ def _is_installed(file: Path, top: Path) -> bool:
 
 def require_used(study: Study) -> None:
     """Raise InputError if no treatment of a study uses a part from LASTRO_PARTS, since no variant could change it."""
-    own = {kind: registry.own(kind).keys() for kind in registry.KINDS}
+    own = {kind: registry.user_parts(kind).keys() for kind in registry.KINDS}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     words = {kind: {word for config in configs for word in _names(config.get(kind, ""))} for kind in registry.KINDS}
     platforms = {level for config in configs if PLATFORM in config for level in platform_levels(config)}

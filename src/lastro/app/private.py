@@ -11,9 +11,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from lastro.analysis.host_facts import COMMAND_LINE, HOST, MACHINE_BELOW
-from lastro.results.copied import Clean, cleaned
 from lastro.results.members import NAMELESS
 from lastro.results.provenance import THIS_MACHINE, Provenance
+from lastro.results.published_copy import Clean, with_clean_texts
 from lastro.results.rows import TestbedRow
 from lastro.results.segments import HostSegment
 
@@ -63,7 +63,7 @@ def redact(
 
 
 def cleaned_provenance(provenance: Provenance, clean: Clean) -> Provenance:
-    return Provenance.of(cleaned(provenance.chapters, clean))
+    return Provenance.of(with_clean_texts(provenance.chapters, clean))
 
 
 def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:

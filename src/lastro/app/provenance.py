@@ -13,13 +13,13 @@ from lastro.app.messages import say
 from lastro.app.own_parts import parts_at
 from lastro.builders.data.encoder import pick
 from lastro.campaign.duration import configuration
-from lastro.guest import in_turn
+from lastro.guest import several_guests_chapter
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
-from lastro.host.shell import ROOTS_ALONE
+from lastro.host.shell import ONLY_ROOT_CAN_CHANGE
 from lastro.image import functions
-from lastro.results.segments import told
+from lastro.results.segments import change_texts
 from lastro.scenarios.base import Config, Scenario, platform_levels
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.properties import probe_properties
@@ -122,7 +122,7 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
         argv = part.cls.version_argv if part.cls else ()
         if argv and (configs is None or chosen & {part.name, facts.program(argv)}):
             commands[facts.program(argv)] = argv
-    script = f'{ROOTS_ALONE}exec "$0" --version'
+    script = f'{ONLY_ROOT_CAN_CHANGE}exec "$0" --version'
     return commands | {path: ("sh", "-c", script, path) for path in sorted(chosen) if path.startswith("/")}
 
 
@@ -168,7 +168,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
             facts_by_chapter["host"][key] = ", ".join(
                 f"{guest_machine[key]} ({name})" for name, guest_machine in machines.items()
             )
-        facts_by_chapter["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
+        facts_by_chapter["guest"] = several_guests_chapter({name: bed.guest or {} for name, bed in beds.items()})
     if scenario.roots:
         facts_by_chapter["root_filesystem"]["variants"] = {
             str(change): _files(root_scenario.testbed) for change, root_scenario in scenario.roots.items()
@@ -196,7 +196,7 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
 
 def _files(bed: Testbed) -> dict[str, Any]:
     """Return the facts of the root filesystem of a testbed: its digest, and the user's functions in it."""
-    functions_in_image, snapshot = functions.described(bed.original), bed.image.snapshot
+    functions_in_image, snapshot = functions.function_descriptions(bed.original), bed.image.snapshot
     return {
         "sha256": bed.image.digest,
         **({"debian_snapshot": snapshot} if snapshot else {}),
@@ -232,4 +232,4 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the differences of `changed_facts` as text."""
-    return told(changed_facts(before, now))
+    return change_texts(changed_facts(before, now))

@@ -16,10 +16,10 @@ from lastro.campaign import suite as suites
 from lastro.campaign.duration import (
     configuration,
     emulated_guests,
+    eta_estimator,
     forecast,
     missing,
-    missing_trials,
-    pace_of,
+    treatments_without,
 )
 from lastro.campaign.growth import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
@@ -55,7 +55,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         data = load_campaign(store)
         finished = is_finished(store)
         kind, runner, testbeds = installed_scenario(data.study), store.runner(), _testbeds(store)
-        pace = pace_of(store, kind)
+        pace = eta_estimator(store, kind)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
     return {
@@ -72,7 +72,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         "invalid_attempts": progress.n_invalid_attempts,
         "finished": finished,
         "running": asdict(runner) if runner else None,
-        "remaining_s": pace.remaining_s / max(1, at_work) if pace.knows else None,
+        "remaining_s": pace.remaining_s / max(1, at_work) if pace.is_known else None,
         **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
         "live": None if finished else _live(data, None if testbeds else kind, runner),
@@ -188,7 +188,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
     """Return the status of a suite, as `lastro status --json` prints it: the total, and each study."""
     missing_parts, emulated = set[str](), 0
     for member in suite.studies:
-        if suites.begun(directory, member):
+        if suites.has_campaign(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
                 missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
@@ -220,7 +220,7 @@ def _study_status(
     which other studies ran."""
     head = {
         "suite_study": member.name,
-        "begun": suites.begun(directory, member),
+        "begun": suites.has_campaign(directory, member),
         "stopped": member.stopped,
         "remedy": member.remedy,
         "midway": member.stopped is not None and suites.can_run(directory, member),
@@ -229,7 +229,7 @@ def _study_status(
         return {**head, **status_of(directory / member.name)}
     study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
-    kind, rows = scenario_of(study), missing_trials(study, missing_parts)
+    kind, rows = scenario_of(study), treatments_without(study, missing_parts)
     return {
         **head,
         "study": study.name,

@@ -15,7 +15,7 @@ from lastro.app.campaigns import ResumeOptions
 from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of
+from lastro.campaign.duration import emulated_guests, eta_estimator, forecast, missing, treatments_without
 from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Suite, SuiteStudy
@@ -55,7 +55,7 @@ def resume(directory: Path, how: ResumeOptions) -> bool:
     session = SuiteRun(directory, suite, how)
     left = [member for member in suite.studies if session.is_unfinished(member)]
     for member in left:
-        if not suites.begun(directory, member):
+        if not suites.has_campaign(directory, member):
             session.study(member)  # as in a new suite: an invalid study ends it before anything runs
     session.run(left or suite.studies)
     return session.ran
@@ -103,7 +103,7 @@ class SuiteRun:
     def _run(self, member: SuiteStudy, place: Place) -> None:
         """Begin or resume the campaign of a study of the suite."""
         directory = self.directory / member.name
-        if suites.begun(self.directory, member):
+        if suites.has_campaign(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
             file, fleet = self._hosts()
@@ -123,7 +123,7 @@ class SuiteRun:
         return named_testbed(self.suite.testbed), named_fleet(self.suite.fleet)
 
     def is_unfinished(self, member: SuiteStudy) -> bool:
-        if not suites.begun(self.directory, member):
+        if not suites.has_campaign(self.directory, member):
             return True
         if member.stopped is None and not suites.can_run(self.directory, member):
             return True  # killed before the index said why it cannot run
@@ -141,20 +141,20 @@ class SuiteRun:
         trials, done, begun_s, later_s, emulated, missing_parts = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
         for other in self.suite.studies:
-            if not suites.begun(self.directory, other):
+            if not suites.has_campaign(self.directory, other):
                 continue
             with Store.open(self.directory / other.name, readonly=True) as store:
                 missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
-                pace, counts = pace_of(store, installed_scenario(store.study)), store.counts()
+                pace, counts = eta_estimator(store, installed_scenario(store.study)), store.counts()
             actual_s, expected_s = pace.actual_and_expected_s
             took_s, wanted_s = took_s + actual_s, wanted_s + expected_s
             if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
                 trials += sum(counts.values()) - counts["unavailable"]
                 done += counts["valid"] + counts["invalid"]
-        for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
-            rows = missing_trials(study, missing_parts)
+        for study in (self.study(other) for other in later if not suites.has_campaign(self.directory, other)):
+            rows = treatments_without(study, missing_parts)
             trials += len(rows) * study.design.replicates
             later_s += forecast(study, scenario_of(study), rows, emulated=emulated).total_s
         return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

@@ -15,9 +15,9 @@ from lastro.app.bundle import versions
 from lastro.app.documents import RECORD, REPORT, documents
 from lastro.builders.crate import METADATA, software_id
 from lastro.errors import InputError, OutputError
-from lastro.results.bundle_archive import MANIFEST, BundleArchive, DamagedFile, chunks, content, digest, opened
+from lastro.results.bundle_archive import MANIFEST, BundleArchive, DamagedFile, chunks, content, digest, open_bundle
 from lastro.results.database import DB_NAME, IN_BUNDLE
-from lastro.shapes import MOST_VALUES, n_values, parsed
+from lastro.shapes import MOST_VALUES, n_values, parse_json
 from lastro.words.language import LANGUAGES, Language, language
 
 _MOST_TEXT_BYTES = 32 << 20  # of the description, of the list of hashes, and of what a file has too much
@@ -64,7 +64,7 @@ def verify(place: Path) -> Verification:
 
     Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
     campaign; StoreError when a newer Lastro wrote it."""
-    with opened(place) as bundle:
+    with open_bundle(place) as bundle:
         description = _description(place, bundle)
         verification = Verification(_versions(description), versions())
         expected = _check_hashes(bundle, description, verification)
@@ -95,7 +95,7 @@ def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]
         data = content(bundle, METADATA, _MOST_TEXT_BYTES)
         if n_values(data) > MOST_VALUES:
             raise InputError(f"{place}: {METADATA} has more than {MOST_VALUES} values", "do not use this bundle")
-        graph = parsed(data.decode().strip())["@graph"]
+        graph = parse_json(data.decode().strip())["@graph"]
         return {entity["@id"]: entity for entity in graph if isinstance(entity["@id"], str)}
     except (ValueError, TypeError, KeyError):
         return {}  # damaged: its hash, which is checked next, is the error to report

@@ -37,7 +37,7 @@ class _WaitReporter:
 
 def _time_left(holder: LockHolder) -> str:
     """Return a text with the remaining time of the holder's campaign, estimated from its trials; empty if unknown."""
-    from lastro.campaign.duration import pace_of
+    from lastro.campaign.duration import eta_estimator
     from lastro.results.store import Store
     from lastro.scenarios.base import installed_scenario
     from lastro.units import human_duration
@@ -47,7 +47,7 @@ def _time_left(holder: LockHolder) -> str:
         if word != "campaign":
             return ""
         with Store.open(Path(directory), readonly=True) as store:
-            pace = pace_of(store, installed_scenario(store.study))
+            pace = eta_estimator(store, installed_scenario(store.study))
     except LastroError:  # it has not begun, or this user may not read it
         return ""
-    return f", about {human_duration(pace.remaining_s)} left" if pace.knows and pace.remaining_s else ""
+    return f", about {human_duration(pace.remaining_s)} left" if pace.is_known and pace.remaining_s else ""

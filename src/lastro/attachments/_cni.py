@@ -19,7 +19,7 @@ from lastro.files import read_regular
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Port
-from lastro.shapes import made, parsed
+from lastro.shapes import from_plain, parse_json
 from lastro.testbed import Testbed
 
 VERSION = "1.0.0"  # of the specification that the plug-ins of Debian 12 implement
@@ -68,10 +68,10 @@ def parse_conflist(data: bytes, path: str) -> Conflist:
     if len(data) > _MOST_BYTES:
         raise Unavailable(f"{path} exceeds the limit of 1 MiB for a conflist", _REMEDY)
     try:
-        whole = made(dict[str, Any], parsed(data.decode()))
-        plugins = made(tuple[dict[str, Any], ...], whole.get("plugins", [whole]))
-        name, version = made(str, whole.get("name", "")), made(str, whole.get("cniVersion", VERSION))
-        types = [made(str, plugin.get("type", "")) for plugin in plugins]
+        whole = from_plain(dict[str, Any], parse_json(data.decode()))
+        plugins = from_plain(tuple[dict[str, Any], ...], whole.get("plugins", [whole]))
+        name, version = from_plain(str, whole.get("name", "")), from_plain(str, whole.get("cniVersion", VERSION))
+        types = [from_plain(str, plugin.get("type", "")) for plugin in plugins]
     except ValueError as error:
         raise Unavailable(f"{path} is not a conflist: {error}"[:300], _REMEDY) from error
     for what, text in (("name", name), *(("type of a plug-in", kind) for kind in types)):
@@ -106,7 +106,7 @@ class CniNetwork:
             if done.returncode != 0:
                 raise PlatformError(f"the CNI plug-in {plugin['type']} did not add {port.name}: {_reason(done.text)}")
             try:
-                result = made(dict[str, Any], parsed(done.text))
+                result = from_plain(dict[str, Any], parse_json(done.text))
             except ValueError as error:
                 raise PlatformError(
                     f"the CNI plug-in {plugin['type']} printed no result: {done.text[:80]!r}"
@@ -188,7 +188,7 @@ def masters(plugins: Sequence[Plugin]) -> list[str]:
 def _reason(text: str) -> str:
     """Return the error that a plug-in printed, as one line of at most 300 characters."""
     try:
-        error = made(dict[str, Any], parsed(text))
+        error = from_plain(dict[str, Any], parse_json(text))
         message = f"{error.get('msg', '')} {error.get('details', '')}"
     except ValueError:
         message = text

@@ -27,7 +27,7 @@ from lastro.platforms.container import OwnNetworks
 from lastro.platforms.docker import Docker
 from lastro.platforms.podman import Podman
 from lastro.requirements import Requirements
-from lastro.testbed import Testbed, beside, set_sysctls
+from lastro.testbed import Testbed, set_sysctls, with_new_dut
 
 _COUNTERS = {"DNAT": "published", "MASQUERADE": "translated"}  # by the target of a rule
 _RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
@@ -65,7 +65,7 @@ class OwnNetwork(HostingAttachment, Attachment):
             )
         platform = self._required(next(iter(own_platforms.values()), platforms[0]))
         with (
-            beside(testbed, testbed.session.unique(self.platform.name)) as node,
+            with_new_dut(testbed, testbed.session.unique(self.platform.name)) as node,
             platform.own_network(node, _DEFAULT_GATEWAY) as self._networks,
         ):
             self._made_by = self._networks.made_by

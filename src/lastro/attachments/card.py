@@ -17,7 +17,7 @@ from lastro.attachments._offloads import switch_off
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError, Unavailable
 from lastro.grouping import by_key
-from lastro.host.cards import moved
+from lastro.host.cards import card_in_namespace
 from lastro.platforms.base import Port
 from lastro.testbed import Testbed
 
@@ -36,7 +36,7 @@ class Card(Attachment):
         with ExitStack() as stack:
             for port, role, other in _ends(segments):
                 card, purpose = _card(testbed, role, other), f"for the {role}'s link to the {other}"
-                stack.enter_context(moved(testbed.session, card, port.netns, purpose, port.name))
+                stack.enter_context(card_in_namespace(testbed.session, card, port.netns, purpose, port.name))
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:

@@ -35,7 +35,7 @@ from lastro.platforms.base import Port
 from lastro.requirements import Requirements
 from lastro.study.levels import NONE
 from lastro.study.model import Level, Setting
-from lastro.testbed import Testbed, beside
+from lastro.testbed import Testbed, with_new_dut
 from lastro.units import link_rate_bps
 
 _STATIC = {"ipam": {"type": "static"}}
@@ -116,7 +116,7 @@ class Cni(Attachment):
         parents = enumerate(masters(self._conflist.plugins))
         parent_lines = [line for number, name in parents for line in parent(name, f"hub-peer{number}")]
         with ExitStack() as stack:
-            node = stack.enter_context(beside(testbed, testbed.session.unique("cni")))
+            node = stack.enter_context(with_new_dut(testbed, testbed.session.unique("cni")))
             stack.enter_context(made(node, node.dut, parent_lines))
             self._network = CniNetwork(node, self._conflist, testbed.run_dir / "cni")
             stack.callback(setattr, self, "_network", None)

@@ -33,7 +33,7 @@ LEASE_S = 40.0  # after which a Dask worker releases a testbed worker that got n
 
 
 class DaskWorkerPool:
-    """The workers of a scheduler, one for each host, as testbeds with the names of their hosts."""
+    """The workers of a Dask scheduler as testbeds: one worker on each host, under the name of the host."""
 
     grows = True
 
@@ -102,7 +102,7 @@ class DaskWorkerPool:
                 self._workers.setdefault(self._hosts[address], address)
 
     def _ask_host(self, address: str) -> None:
-        """Get the host name of a worker, and wait for it. While this waits, the worker is not asked again."""
+        """Ask a worker for its host name, and wait for the answer. Until then, the worker is not asked again."""
         try:
             self._hosts.update(self._client.run(socket.gethostname, workers=[address], on_error="ignore"))
         finally:

@@ -77,17 +77,17 @@ def forecast(
 
 
 def _duration_s(scenario: type[Scenario], config: Config) -> float:
-    found = scenario.duration_s(config)
-    if isinstance(found, int | float) and 0 <= found <= _LONGEST_S:
-        return found
-    raise Unavailable(f"scenario {scenario.name} expects a trial to last {found!r} s", "correct its duration_s")
+    seconds = scenario.duration_s(config)
+    if isinstance(seconds, int | float) and 0 <= seconds <= _LONGEST_S:
+        return seconds
+    raise Unavailable(f"scenario {scenario.name} expects a trial to last {seconds!r} s", "correct its duration_s")
 
 
 def missing(store: Store) -> set[str]:
     """Return the platforms and instruments of a campaign that cannot be used here, such as 'platform kvm'.
 
-    No treatment with such a platform or instrument is available. But one is not reported if something else may be the
-    cause: if an instrument is used only with missing platforms, or a platform only together with other platforms."""
+    No treatment with such a platform or instrument is available. It is left out if the cause may be something else: if
+    an instrument is used only with missing platforms, or a platform only together with other platforms."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
     usable = {part for parts, unavailable in rows if not unavailable for part in parts}
     gone: set[str] = set()
@@ -99,7 +99,7 @@ def missing(store: Store) -> set[str]:
     return gone
 
 
-def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
+def treatments_without(study: Study, gone: Collection[str]) -> list[Treatment]:
     """Return the treatments of a study that use none of the platforms and instruments `gone`."""
     return [treatment for treatment in design.treatments(study) if not _parts(study, treatment) & set(gone)]
 
@@ -132,14 +132,14 @@ def expected_s(
     return {row.index: _duration_s(scenario, configuration(study, row)) + more_s for row in treatments}
 
 
-def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
+def eta_estimator(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
     """Return an estimator of the remaining time of a campaign, which knows its remaining trials and past attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows, emulated=emulated_guests(store) > 0)
     except (KeyError, ValueError, TypeError, LastroError):  # for a study of another version, only its trials count
         expected = {}
-    pace = EtaEstimator(expected, store.left())
+    pace = EtaEstimator(expected, store.unfinished_by_treatment())
     for treatment, took_s in store.durations():
         pace.note(treatment, took_s)
     return pace
@@ -148,10 +148,10 @@ def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
 class EtaEstimator:
     """Estimates the remaining time of a campaign's trials, in seconds."""
 
-    def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:
-        """Initialize with the expected seconds of a trial and the number `left` of trials to run, both by treatment."""
+    def __init__(self, expected_s: Mapping[int, float], remaining_trials: Mapping[int, int]) -> None:
+        """Initialize with the expected seconds of a trial and the number of trials still to run, both by treatment."""
         self._expected_s = expected_s
-        self.left = dict(left)
+        self.remaining_trials = dict(remaining_trials)
         self._attempts: Counter[int] = Counter()
         self._took_s: dict[int, float] = defaultdict(float)  # all attempts at a treatment together
 
@@ -160,19 +160,19 @@ class EtaEstimator:
         self._attempts[treatment] += 1
         self._took_s[treatment] += took_s
         if final:
-            self.left[treatment] = max(0, self.left.get(treatment, 0) - 1)
+            self.remaining_trials[treatment] = max(0, self.remaining_trials.get(treatment, 0) - 1)
 
     @property
-    def knows(self) -> bool:
+    def is_known(self) -> bool:
         """True if the time can be estimated: a trial has run, or all remaining treatments have an expected duration."""
-        return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.left.items() if n)
+        return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.remaining_trials.items() if n)
 
     @property
     def remaining_s(self) -> float:
         (took_s, expected_s), n_attempts = self.actual_and_expected_s, self._attempts.total()
         ratio = took_s / expected_s if expected_s else 1.0
         mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
-        return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.left.items() if n)
+        return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.remaining_trials.items() if n)
 
     def _trial_s(self, treatment: int, ratio: float, mean_s: float) -> float:
         if n := self._attempts[treatment]:

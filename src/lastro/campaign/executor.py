@@ -74,8 +74,8 @@ class Executor:
     def reach(self) -> bool:
         """Run a command that does nothing on each host, and return True. Raises: TrialError if one does not answer."""
         for scenario in self.scenario.guests.values() or [self.scenario]:
-            for each in (scenario, *scenario.roots.values()):
-                each.require_reachable()
+            for scenario_of_root in (scenario, *scenario.roots.values()):
+                scenario_of_root.require_reachable()
         return True
 
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
@@ -90,10 +90,10 @@ class Executor:
                 outcome = _outcome(scenario, config, {})
             if outcome.valid:
                 try:
-                    return CalibrationResult(scenario.calibration_value(key, outcome), None, self._taken_events())
+                    return CalibrationResult(scenario.calibration_value(key, outcome), None, self._drain_events())
                 except TrialError as error:  # the run is valid, and does not have this result
-                    return CalibrationResult(None, str(error), self._taken_events())
-        return CalibrationResult(None, "; ".join(outcome.invalid_because), self._taken_events())
+                    return CalibrationResult(None, str(error), self._drain_events())
+        return CalibrationResult(None, "; ".join(outcome.invalid_because), self._drain_events())
 
     def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> AttemptResult:
         """Wait until the hosts are quiet, and run one attempt at a trial."""
@@ -107,7 +107,7 @@ class Executor:
             outcome.notes["residuals"] = scenario.residuals(config)
             preparation = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
-        return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._taken_events())
+        return AttemptResult(outcome, started_utc, took_s, preparation + transcript.records, self._drain_events())
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
         """Wait until the hosts are quiet, up to the limit, and add an event if a wait was needed or failed.
@@ -121,7 +121,7 @@ class Executor:
         if waited:
             self._events.append((utc_now(), "waited", waited.text))
 
-    def _taken_events(self) -> tuple[Event, ...]:
+    def _drain_events(self) -> tuple[Event, ...]:
         events, self._events = tuple(self._events), []
         return events
 

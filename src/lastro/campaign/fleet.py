@@ -22,13 +22,13 @@ from typing import Any, Protocol
 
 from lastro.campaign.executor import Call, ReachCall, utc_now
 from lastro.campaign.runner import Observer, RunningCampaign, Steps, TrialRunner, require_any
-from lastro.campaign.testbed_states import Machines, TestbedState, none_left
+from lastro.campaign.testbed_states import Machines, TestbedState, no_testbed_error
 from lastro.campaign.testbed_worker import OpenedTestbed, WorkerEvent, WorkerFailure
 from lastro.campaign.worker_pool import WorkerPool
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
 from lastro.results.provenance import Provenance
 from lastro.results.rows import TestbedRow
-from lastro.results.segments import told
+from lastro.results.segments import change_texts
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 
@@ -85,7 +85,7 @@ class Fleet:
 
         `said` receives (name, message) for messages of testbeds. Raises: HostError when none can be opened; HostBusy
         when all are in use; any other error, which is not about a host."""
-        failed, told = set[str](), False
+        failed, is_reported = set[str](), False
         while not self._opened:
             self._open_due()
             if not self._states and time.monotonic() - self._began_s > WORKERS_S:
@@ -103,12 +103,13 @@ class Fleet:
                     failed.add(testbed)
                     self._note_failure(self._states[testbed], answer.error())
             if self._states.keys() <= failed and not any(map(self._may_end, self._states.values())):
-                away = [state for state in self._states.values() if self._may_boot(state)]
-                if not away:
-                    raise none_left(self._states.values())
-                for state in () if told else away:
-                    said(state.name, f"cannot be used: {state.reason}; it is tried again for {self._boot_s:g} s")
-                told = True
+                booting = [state for state in self._states.values() if self._may_boot(state)]
+                if not booting:
+                    raise no_testbed_error(self._states.values())
+                if not is_reported:
+                    for state in booting:
+                        said(state.name, f"cannot be used: {state.reason}; it is tried again for {self._boot_s:g} s")
+                is_reported = True
         return self._opened
 
     def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
@@ -117,8 +118,8 @@ class Fleet:
         Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
         self.store, self.observer = store, observer
         self.campaign = RunningCampaign(store, kind, observer)
-        self._where = {place.block: place.testbed for place in store.places()}
-        measured = set(self._where.values())
+        self._testbed_of_block = {place.block: place.testbed for place in store.places()}
+        measured = set(self._testbed_of_block.values())
         self._machines = Machines(row for row in store.testbeds() if row.name in measured)
         self._find_blocks()
         for testbed, opened in self._opened.items():
@@ -131,7 +132,7 @@ class Fleet:
             self._assign()
             if not (self._begun or self._unplaced or any(state.phase == "working" for state in self._states.values())):
                 self.campaign.runners = sum(state.phase == "idle" for state in self._states.values())
-                if not self.campaign.goes_on():
+                if not self.campaign.add_next_blocks():
                     return
                 self._find_blocks()
                 continue
@@ -143,14 +144,14 @@ class Fleet:
     def _find_blocks(self) -> None:
         """Read the unfinished blocks from the database, and sort them by whether they are assigned to a testbed."""
         blocks = self.store.open_blocks()
-        self._begun = {block for block in blocks if block in self._where}
-        self._unplaced = deque(block for block in blocks if block not in self._where)
+        self._begun = {block for block in blocks if block in self._testbed_of_block}
+        self._unplaced = deque(block for block in blocks if block not in self._testbed_of_block)
 
-    def _take(self, state: TestbedState) -> int | None:
+    def _next_block(self, state: TestbedState) -> int | None:
         """Return the next block for a testbed: one that it has begun, or else one that is assigned to no testbed.
 
         The block is assigned to the testbed. None if there is no such block."""
-        begun = next((block for block in self._waiting() if self._where[block] == state.name), None)
+        begun = next((block for block in self._waiting() if self._testbed_of_block[block] == state.name), None)
         if begun is not None:
             return begun
         if not self._unplaced:
@@ -171,9 +172,9 @@ class Fleet:
             yield from self._trials(state, block)
 
     def _place(self, block: int, state: TestbedState) -> None:
-        before = self._where.get(block)
+        before = self._testbed_of_block.get(block)
         aside = self.store.place(block, state.name)
-        self._where[block] = state.name
+        self._testbed_of_block[block] = state.name
         self._begun.add(block)
         if before is not None:
             again = "; its earlier trials are set aside" if aside else ""
@@ -188,16 +189,16 @@ class Fleet:
     def _abandoned(self, taker: TestbedState) -> int | None:
         """Return a block that the testbed `taker` may take from another testbed; None if there is none."""
         now_s = time.monotonic()
-        return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
+        return next((block for block in self._waiting() if now_s >= self._reserved_until_s(block, taker)), None)
 
-    def _kept_until_s(self, block: int, taker: TestbedState) -> float:
+    def _reserved_until_s(self, block: int, taker: TestbedState) -> float:
         """Return the monotonic time until which a block is reserved for its testbed; then `taker` may take it.
 
         The time is infinite while the testbed is open, and 0 if the testbed is left out, or is missing in a pool that
         does not grow. For a lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was
         later, since several testbeds may come back one after the other from the same outage. `trial_s` is added if
         another process may still use the testbed."""
-        owner = self._states.get(self._where[block])
+        owner = self._states.get(self._testbed_of_block[block])
         if owner is None:
             return taker.opened_s + GRACE_S if self.pool.grows else 0.0
         if owner.phase == "out":
@@ -211,7 +212,7 @@ class Fleet:
         for state in self._states.values():
             if state.phase != "idle":
                 continue
-            if (block := self._take(state)) is not None:
+            if (block := self._next_block(state)) is not None:
                 steps = self._trials(state, block)
             elif self._abandoned(state) is not None:
                 steps = self._take_over(state)
@@ -252,7 +253,7 @@ class Fleet:
         changes = self._changes(before.provenance.chapters, opened.provenance) if before else {}
         if changes and not self._changed_host:
             hint = "`lastro resume --accept-change` uses it anyway, and begins a new segment"
-            self._leave_out(state, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
+            self._leave_out(state, HostError(f"it has changed: {'; '.join(change_texts(changes))}", hint))
             return
         if changes:
             self.store.begin_segment(utc_now(), changes, state.name)
@@ -268,8 +269,8 @@ class Fleet:
         gaps = {index: (str(outcome.reason), outcome.remedy) for index, outcome in availability.items() if not outcome}
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
         self.store.save_testbed(TestbedRow(state.name, Provenance.of(opened.provenance), gaps))
-        self._report(state, "is back" if state.missed else "is ready")
-        state.missed = False
+        self._report(state, "is back" if state.loss_reported else "is ready")
+        state.loss_reported = False
         if gaps or (before and before.unavailable) or not self._counted:  # this reads all trials: 1 s for a million
             self._find_blocks()
             self.observer.probed(self.campaign.runnable_trials())
@@ -314,8 +315,8 @@ class Fleet:
         reason = state.reason + (f" (remedy: {state.error.hint})" if is_lasting and state.error.hint else "")
         if state.phase == "out":
             self._report(state, f"is left out: {reason}")
-        elif not state.missed and not self._may_end(state):
-            state.missed = True
+        elif not state.loss_reported and not self._may_end(state):
+            state.loss_reported = True
             self._report(state, f"{what}: {reason}")
 
     def _report(self, state: TestbedState, text: str) -> None:
@@ -330,7 +331,7 @@ class Fleet:
         # A trial may take longer than our patience, and an idle testbed may wait for a block that is kept for another.
         at_work = any(state.phase in ("idle", "working") for state in states)
         if all(state.phase == "out" for state in states) or (now_s - self._alive_s > PATIENCE_S and not at_work):
-            raise none_left(self._states.values())
+            raise no_testbed_error(self._states.values())
 
     # Answers
 
@@ -363,7 +364,7 @@ class Fleet:
         """Store what follows from the answer of a testbed durably, and then send the testbed its next call, if any.
 
         `answer` is None at the first call."""
-        with self.store.as_one():
+        with self.store.single_transaction():
             call = self._next_call(state, answer)
         if call is not None:
             self.pool.ask(state.name, call)

@@ -67,7 +67,7 @@ def _type_faults(outcome: Outcome) -> Iterator[str]:
     for distribution in distributions:
         texts += (distribution.name, distribution.unit)
     for text in texts:
-        text.encode()  # raises ValueError for half a character
+        text.encode()  # raises ValueError for a lone surrogate
     for reason in outcome.invalid_because:
         if not isinstance(reason, str):
             yield f"{_shown(reason)} is not a reason"

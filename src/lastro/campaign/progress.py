@@ -40,7 +40,7 @@ class SuitePosition:
 Place = Callable[[], SuitePosition]
 
 
-def alone() -> SuitePosition:
+def without_suite() -> SuitePosition:
     """Return the position of a campaign that is not part of a suite."""
     return SuitePosition()
 
@@ -52,9 +52,11 @@ class PlainProgress:
     the position of the campaign in a suite. It is called again after probing, since the probes also affect the plans
     of other studies of the suite."""
 
-    def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
+    def __init__(
+        self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = without_suite
+    ) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
-        self._place, self._among = place, place()
+        self._place, self._position = place, place()
         self._trials: dict[str, str] = {}  # what each testbed of a fleet measures; else one, without a name
         self._waiting: set[str] = set()
         self._remaining = ""
@@ -85,7 +87,7 @@ class PlainProgress:
                 f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro results` says why"
             )
         self.total = runnable_trials
-        self._among = self._place()
+        self._position = self._place()
 
     def extended(self, runnable_trials: int, why: str) -> None:
         """Report that a campaign that grows continues with another block, and why."""
@@ -93,18 +95,18 @@ class PlainProgress:
         self.total = runnable_trials
 
     def calibrating(self, key: str, at: str = "") -> None:
-        self._say(f"{_named(at)}calibrating {_plain_key(key)} …")
+        self._say(f"{_prefix(at)}calibrating {_plain_key(key)} …")
 
     def waiting(self, reasons: Sequence[str], left_s: float, at: str = "") -> None:
         """Report that the campaign waits for a quiet host. Further calls during the same wait print nothing."""
         if at not in self._waiting:
-            self._say(f"{_named(at)}waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
+            self._say(f"{_prefix(at)}waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
         self._waiting.add(at)
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:
         self._waiting.discard(at)
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
-        self._trials[at] = f"{self._study}{_named(at)}block {trial.block}  {treatment.label}{again}"
+        self._trials[at] = f"{self._study}{_prefix(at)}block {trial.block}  {treatment.label}{again}"
         self._remaining = self._left(remaining_s)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
@@ -118,15 +120,15 @@ class PlainProgress:
     @property
     def _study(self) -> str:
         """The name of the study in its suite, as the prefix of a line; empty without a suite."""
-        return f"{self._among.study}  " if self._among.study else ""
+        return f"{self._position.study}  " if self._position.study else ""
 
     @property
     def overall(self) -> tuple[int, int]:
         """(trials done, trials in total) of the campaign, or of the whole suite if it is part of one."""
-        return self.done + self._among.other_done, self.total + self._among.other_trials
+        return self.done + self._position.other_done, self.total + self._position.other_trials
 
     def _left(self, remaining_s: float) -> str:
-        seconds = remaining_s + self._among.later_s
+        seconds = remaining_s + self._position.later_s
         return f"{human_duration(seconds)} left" if seconds else "done"
 
     def _result(self, outcome: Outcome, state: State) -> str:
@@ -168,7 +170,7 @@ class _TestbedProgress:
         self._whole.finished(trial, outcome, state, remaining_s, self._at)
 
 
-def _named(testbed: str) -> str:
+def _prefix(testbed: str) -> str:
     return f"{testbed}: " if testbed else ""
 
 
@@ -223,7 +225,7 @@ class ProgressBar(PlainProgress):
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:
         super().started(trial, treatment, remaining_s, at)
         self._progress.update(self._task, left=self._remaining)
-        self._now(self._trials[at].removeprefix(_named(at)), at)
+        self._now(self._trials[at].removeprefix(_prefix(at)), at)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
         super().finished(trial, outcome, state, remaining_s, at)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lastro import validity
-from lastro.host.activity import ActivityReading, look
+from lastro.host.activity import ActivityReading, read_activity
 from lastro.host.ledger import Session
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_WAIT_S, host_limits
@@ -102,7 +102,7 @@ class _Glance:
     def _look(self) -> tuple[ActivityReading, float]:
         """Return the activity of the host, and this process's CPU seconds in user mode there: 0 on a remote host."""
         with self._session.host.recorded():
-            seen = look(self._session.host)
+            seen = read_activity(self._session.host)
         times = os.times()
         return seen, 0.0 if self._session.host.remote else times.user + times.children_user
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from lastro.campaign.duration import EtaEstimator, configuration, pace_of
+from lastro.campaign.duration import EtaEstimator, configuration, eta_estimator
 from lastro.campaign.executor import (
     AttemptCall,
     AttemptResult,
@@ -57,7 +57,7 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
     while True:
         while (trial := store.next_trial()) is not None:
             _execute(runner.run_trial(trial), executor)
-        if not campaign.goes_on():
+        if not campaign.add_next_blocks():
             return
 
 
@@ -105,22 +105,22 @@ class RunningCampaign:
     def runnable_trials(self) -> int:
         """Return the number of trials that can run or have run, and start a new estimate of the remaining time."""
         counts = self.store.counts()
-        self.pace = pace_of(self.store, self.kind)
+        self.pace = eta_estimator(self.store, self.kind)
         return sum(counts.values()) - counts["unavailable"]
 
     @property
     def remaining_s(self) -> float:
         return self.pace.remaining_s / max(1, self.runners)
 
-    def goes_on(self) -> bool:
-        """Decide, after all trials have run, whether the campaign continues, and if so, add a block for each runner."""
+    def add_next_blocks(self) -> bool:
+        """If the campaign must continue after all its trials have run, add a block for each runner; return whether."""
         if self.study.design.stopping == "fixed":
             return False
         from lastro.campaign.growth import next_step
 
         step = next_step(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
         most = self.study.design.most_blocks - self.store.study.design.replicates
-        with self.store.as_one():
+        with self.store.single_transaction():
             self.log([(utc_now(), kind, text) for kind, text in step.events])
             if step.look is not None:
                 self.store.add_look(step.look)

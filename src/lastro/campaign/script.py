@@ -185,7 +185,7 @@ def _with_cpus(directories: Iterable[str]) -> list[str]:
     return [f"for d in {shlex.join(parents)}; do for f in cpuset.cpus cpuset.mems; do {inherit}; done; done"]
 
 
-def undoing(records: Iterable[Record]) -> list[Record]:
+def reverting_steps(records: Iterable[Record]) -> list[Record]:
     """Return the steps that revert `records`, last step first: end processes, remove namespaces and directories."""
     undo: list[Record] = []
     for record in records:

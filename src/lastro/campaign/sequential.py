@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lastro.results.looks import Look
 from lastro.results.rows import Attempt
-from lastro.results.segments import apart
+from lastro.results.segments import split_blocks
 from lastro.results.store import Store
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import StoppingDecision, StoppingRule, decide_to_stop, relative_half_width
@@ -20,10 +20,10 @@ from lastro.words.numbers import percent
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The decision whether a campaign that grows stops after its present blocks; if not, `why` says so to the user.
+    """The decision whether a campaign that grows stops after its present blocks.
 
-    `events` are (kind, text) for the journal. `look` is the look to record, if any. Further blocks have only the
-    treatments with an index in `kept`; all treatments if it is None."""
+    `why` is the reason to continue, for the user. `events` are (kind, text) for the journal. `look` is the look to
+    record, if any. Further blocks have only the treatments with an index in `kept`; all treatments if it is None."""
 
     stop: bool
     why: str
@@ -45,7 +45,9 @@ def decision(store: Store) -> StoppingDecision:
     rule = StoppingRule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
     return decide_to_stop(
-        rule, study.design.replicates, half_widths(study, treatments, apart(store.attempts(), store.segments())[0])
+        rule,
+        study.design.replicates,
+        half_widths(study, treatments, split_blocks(store.attempts(), store.segments())[0]),
     )
 
 
@@ -61,7 +63,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
         if attempt.valid:
             for name in attempt.measurements.keys() & set(names):
                 values.setdefault((attempt.treatment, name), {})[attempt.block] = attempt.measurements[name]
-                if attempt.noted.only_at_least(name):
+                if attempt.typed_notes.only_at_least(name):
                     bounded.add((attempt.treatment, name))
     widths = {}
     by_index = {treatment.index: treatment for treatment in treatments}

@@ -21,7 +21,7 @@ from lastro.files import read_regular
 from lastro.results.database import holds_campaign
 from lastro.results.files import sync_directory, write_atomically
 from lastro.results.store import Store
-from lastro.shapes import made, parsed
+from lastro.shapes import from_plain, parse_json
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.problems import Problems, shown
@@ -93,7 +93,7 @@ class Folder:
     title: str
     description: str
     files: tuple[Path, ...]
-    published: tuple[str, ...] = ()  # the names of the studies that the profile of this name runs; empty: all
+    published: tuple[str, ...] = ()  # the names of the studies that the profile `published` runs; empty: all
 
     @property
     def name(self) -> str:
@@ -157,14 +157,14 @@ def is_suite(directory: Path) -> bool:
     return os.path.lexists(directory / INDEX)
 
 
-def begun(directory: Path, member: SuiteStudy) -> bool:
+def has_campaign(directory: Path, member: SuiteStudy) -> bool:
     """Return whether a study of the suite in `directory` already has a campaign."""
     return holds_campaign(directory / member.name)
 
 
 def can_run(directory: Path, member: SuiteStudy) -> bool:
     """Return whether a study has a campaign in which at least one trial is not unavailable on this host."""
-    if not begun(directory, member):
+    if not has_campaign(directory, member):
         return False
     with Store.open(directory / member.name, readonly=True) as store:
         counts = store.counts()
@@ -261,13 +261,13 @@ def read(directory: Path) -> Suite:
     contains the campaign of another study."""
     file = directory / INDEX
     try:
-        document = parsed(read_regular(file, _MOST_BYTES, base=directory).decode().strip())
+        document = parse_json(read_regular(file, _MOST_BYTES, base=directory).decode().strip())
         version = document.pop("format")
         if version != FORMAT:
             raise StoreError(
                 f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}", "update Lastro"
             )
-        suite: Suite = made(Suite, document)
+        suite: Suite = from_plain(Suite, document)
         if not suite.studies or not all(_is_name(member.name) for member in suite.studies):
             raise ValueError("the name of a study is not a valid directory name")
     except OSError as error:
@@ -278,7 +278,7 @@ def read(directory: Path) -> Suite:
         ) from error
     for member in suite.studies:
         _require_inside(directory / member.name)
-        if begun(directory, member):
+        if has_campaign(directory, member):
             _require_own(directory, suite, member)
     return suite
 

@@ -30,14 +30,14 @@ class TestbedState:
     again_s: float = 0.0
     was_open: bool = False  # in this run
     losses: int = 0  # since it finished a trial
-    missed: bool = False  # its loss was reported, and its return was not
+    loss_reported: bool = False  # and its return was not
 
     @property
     def reason(self) -> str:
         return self.error.message
 
 
-def none_left(states: Collection[TestbedState]) -> LastroError:
+def no_testbed_error(states: Collection[TestbedState]) -> LastroError:
     """Return the error for a campaign without a usable testbed: HostBusy if all are in use, else HostError."""
     kind = HostBusy if all(isinstance(state.error, HostBusy) for state in states) else HostError
     hint = "; ".join(dict.fromkeys(state.error.hint for state in states if state.error.hint))

@@ -126,9 +126,9 @@ class TestbedWorker:
     """The parent's side of a worker. `open` and `ask` wait for the answer of the worker."""
 
     def __init__(self, order: TestbedOrder) -> None:
-        self._words = os.fdopen(os.memfd_create("worker"), "w+b")
+        self._stderr = os.fdopen(os.memfd_create("worker"), "w+b")
         self._process = subprocess.Popen(
-            [sys.executable, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words,
+            [sys.executable, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
             start_new_session=True,  # Ctrl-C is for the parent, which ends the worker
         )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -164,7 +164,7 @@ class TestbedWorker:
                     tell(answer)
             self._heard = True
         except (OSError, EOFError, ValueError):
-            return WorkerFailure("WorkerEnded", f"the process that held the testbed {self._end()}")
+            return WorkerFailure("WorkerEnded", f"the process that held the testbed {self._wait_for_reason()}")
         except Exception as error:  # a class that pickle cannot make again, such as one of a part
             return WorkerFailure.of(error)
         finally:
@@ -204,12 +204,13 @@ class TestbedWorker:
             if self._hung:
                 self._process.kill()
 
-    def _end(self) -> str:
+    def _wait_for_reason(self) -> str:
+        """Make the worker end, wait for its end, and return why it ended, as the predicate of a sentence."""
         self.release()
         code, lines = self._wait(END_S), []
         with suppress(ValueError):  # closed in the meantime
-            self._words.seek(0)
-            lines = self._words.read().decode(errors="replace").strip().splitlines()
+            self._stderr.seek(0)
+            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
 
     def release(self) -> None:
@@ -225,7 +226,7 @@ class TestbedWorker:
         self.release()
         self._wait(patience_s)
         self._answers.close()
-        self._words.close()
+        self._stderr.close()
 
     def _wait(self, patience_s: float) -> int:
         """Wait for the process to end, kill it after `patience_s` seconds, and return its exit code."""

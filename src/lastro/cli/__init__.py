@@ -217,9 +217,9 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
 
     with ExitStack() as stack:
         if getattr(args, "trust", False):
-            from lastro.files import trusting
+            from lastro.files import trust_directories
 
-            stack.enter_context(trusting())
+            stack.enter_context(trust_directories())
         try:
             return int(module.run(args))
         except SystemExit as error:  # no command does this, but a part may

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lastro.errors import InputError
 from lastro.study.selection import Selection
-from lastro.units import parse_share
+from lastro.units import parse_fraction
 from lastro.words.language import LANGUAGES
 
 MANY_INVALID_TRIALS = 7  # an exit code
@@ -131,7 +131,7 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
 
     Raises: InputError unless the value is at least 0 (with `above_zero`: above 0) and below 1."""
     try:
-        return parse_share(text, above_zero=above_zero)
+        return parse_fraction(text, above_zero=above_zero)
     except InputError as error:
         raise InputError(f"{option}: {error.message}", error.hint) from None
 

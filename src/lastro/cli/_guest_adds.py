@@ -22,10 +22,10 @@ def guest_additions(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> 
     """Return the names of isolation features and links that a testbed's guest has, and the machine below it lacks.
 
     Links are tried on both. Empty if the testbed has no guest."""
-    if bed.near is None:
+    if bed.guest_controller is None:
         return []
-    below, in_guest = _links_of_machine(bed.near), supported_links(probes, links)
-    more = isolation_additions(facts.isolation(bed.near.host), facts.isolation(bed.host))
+    below, in_guest = _links_of_machine(bed.guest_controller), supported_links(probes, links)
+    more = isolation_additions(facts.isolation(bed.guest_controller.host), facts.isolation(bed.host))
     return [*more, *(name for name, works in in_guest.items() if works and below.get(name) is False)]
 
 

@@ -83,7 +83,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         file = claims_of(directory / member.name, member.study)
         if file is None:
             continue
-        if not suites.begun(directory, member):
+        if not suites.has_campaign(directory, member):
             waiting.append(member.name)
         else:
             judged_by_study[member.name] = judge_claims(load_data(directory / member.name), file, by_blocks=args.blocks)

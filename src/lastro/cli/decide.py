@@ -139,11 +139,11 @@ def _campaigns(directories: Sequence[Path]) -> dict[str, CampaignData]:
 
     Raises: InputError if a directory holds no campaign, for a copy or a suite among several directories, and if
     campaigns of studies with one name are not campaigns of one study."""
-    from lastro.results.merge import together
+    from lastro.results.merge import merge_campaigns
 
     first, *others = directories
     if not others and suites.is_suite(first):
-        begun = [member.name for member in suites.read(first).studies if suites.begun(first, member)]
+        begun = [member.name for member in suites.read(first).studies if suites.has_campaign(first, member)]
         return {name: load_data(first / name) for name in begun}
     campaigns = load_all(directories)
     for campaign, other in combinations(campaigns, 2):
@@ -151,7 +151,7 @@ def _campaigns(directories: Sequence[Path]) -> dict[str, CampaignData]:
         if is_copy and campaign.directory != other.directory:
             raise InputError(f"{other.directory} is a copy of {campaign.directory}", "give campaigns of different days")
     by_study = by_key((campaign.study.name, campaign) for campaign in campaigns)
-    return {name: together(campaigns) for name, campaigns in by_study.items()}
+    return {name: merge_campaigns(campaigns) for name, campaigns in by_study.items()}
 
 
 def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], required: float | None) -> int:

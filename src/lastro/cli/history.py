@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from lastro.cli._common import junit_argument, language_argument, levels_named, output_argument, write_file
 from lastro.cli._terminal import rendered, write_output
 from lastro.errors import InputError
-from lastro.results.history_points import DEFAULT_FILE, Said
+from lastro.results.history_points import DEFAULT_FILE, RemarkKind
 from lastro.words.language import language
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _OPTIONS = {
     "unmute": ("note", "metric", "where"),
     "export": ("metric", "where", "sentinel", "format", "output"),
 }
-_SAID: dict[str, Said] = {"acknowledge": "acknowledged", "mute": "muted", "unmute": "unmuted"}
+_SAID: dict[str, RemarkKind] = {"acknowledge": "acknowledged", "mute": "muted", "unmute": "unmuted"}
 _FORMATS = {"show": ("text", "md", "html"), "check": ("text", "md", "html"), "export": ("prometheus", "openmetrics")}
 
 

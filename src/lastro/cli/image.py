@@ -94,7 +94,7 @@ def _list_or_prune(args: argparse.Namespace) -> int:
 
     age_s = None if args.prune is None else parse_age_s(args.prune)
     with nullcontext() if age_s is None else session("removing root filesystems", wait=wait_reporter(args.wait)):
-        images = stock.kept(STATE_DIR) if age_s is None else stock.unused(STATE_DIR, age_s)
+        images = stock.stored_trees(STATE_DIR) if age_s is None else stock.unused_trees(STATE_DIR, age_s)
         sizes = {image.name: image.n_bytes for image in images}
         for image in () if age_s is None else images:
             stock.remove(image, STATE_DIR)

@@ -103,7 +103,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     sections = []
     for member in suite.studies:
         place, content = directory / member.name, None
-        if suites.begun(directory, member):
+        if suites.has_campaign(directory, member):
             content = content_of([place], say, all_metrics=wanted.all_metrics)
             _write(place, replace(wanted, output=None), content, base=directory)
         link = os.path.relpath(place / "report.html", folder)

@@ -139,7 +139,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
     choice = _choice(args)
     suite = suites.read(directory)
-    begun = [member.name for member in suite.studies if suites.begun(directory, member)]
+    begun = [member.name for member in suite.studies if suites.has_campaign(directory, member)]
     data = {name: load_data(directory / name) for name in begun}
     _export(args, {name: _chosen_trials(args, campaign_data, choice) for name, campaign_data in data.items()})
     reports = {name: build_report(campaign_data, all_metrics=args.all_metrics) for name, campaign_data in data.items()}

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.setup.machine import Machine
-    from lastro.setup.plan import after, make_plan
+    from lastro.setup.plan import make_plan, missing_after_steps
     from lastro.setup.run import execute
     from lastro.setup.scripts import CLICK, shell_script
     from lastro.setup.selection import click_source, select
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
     failures = {step.step.name: step.last_line for step in ended if step.failed}
-    findings = after(plan, wanted, failures)
+    findings = missing_after_steps(plan, wanted, failures)
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
     _raise_for(findings)
     return 0

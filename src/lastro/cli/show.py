@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.app.campaign_dirs import open_campaign
 from lastro.builders.data.encoder import encode, pick
-from lastro.campaign.script import shell_script, undoing
+from lastro.campaign.script import reverting_steps, shell_script
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology
@@ -122,7 +122,7 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
         )
     levels = ", ".join(f"{name} {level}" for name, level in _levels(store, trial).items())
     title = f"{store.study.name}: trial {trial.number}, attempt {attempt.attempt}: {levels}"
-    undo = undoing(record for record in records if record.get("prepares"))
+    undo = reverting_steps(record for record in records if record.get("prepares"))
     return shell_script(records, title, undo=undo, origin=origin)
 
 

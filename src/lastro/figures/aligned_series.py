@@ -54,7 +54,7 @@ def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_
 
 def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
     """Return {index of a treatment: its valid attempts that recorded the mark `aligned.begin`}."""
-    valid = (attempt for attempt in report.attempts if attempt.valid and aligned.begin in attempt.noted.marks_s)
+    valid = (attempt for attempt in report.attempts if attempt.valid and aligned.begin in attempt.typed_notes.marks_s)
     return by_key((attempt.treatment, attempt) for attempt in valid)
 
 
@@ -67,7 +67,7 @@ def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     counts: ValuesByLine = {line: [] for line in aligned.lines}
     for attempt, series in zip(attempts, stored, strict=True):
-        at_s, end_s = attempt.noted.marks_s[aligned.begin], attempt.noted.marks_s.get(aligned.end)
+        at_s, end_s = attempt.typed_notes.marks_s[aligned.begin], attempt.typed_notes.marks_s.get(aligned.end)
         first = int(at_s) - aligned.before_s
         for line, seconds in _by_line(series, aligned).items():
             shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
@@ -90,7 +90,7 @@ def _events(attempts: Sequence[Attempt], aligned: AlignedSeries) -> list[PanelRu
     """Return vertical rules at 0, the mark `aligned.begin`, and at the mean delay from it to the mark `aligned.back`.
 
     The second rule is left out if no attempt recorded `aligned.back`."""
-    marks_s = [attempt.noted.marks_s for attempt in attempts]
+    marks_s = [attempt.typed_notes.marks_s for attempt in attempts]
     delays_s = [marks[aligned.back] - marks[aligned.begin] for marks in marks_s if aligned.back in marks]
     look: Look = {"color": "black", "linewidth": 0.8}
     later = [PanelRule("x", sample_mean(delays_s), {**look, "linestyle": (0, (3, 2))})] if delays_s else []

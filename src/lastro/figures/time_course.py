@@ -137,7 +137,8 @@ def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Itera
         amounts = [
             (at, value, attempt.valid)
             for attempt in report.attempts
-            if (value := attempt.noted.host.get(name)) is not None and (at := clock.at(attempt.started_utc)) is not None
+            if (value := attempt.typed_notes.host.get(name)) is not None
+            and (at := clock.at(attempt.started_utc)) is not None
         ]
         if amounts:
             yield _amounts(say(label), amounts)

@@ -102,7 +102,7 @@ class _Sketch:
 
     def chain(self, others: Sequence[Node]) -> None:
         """Draw the nodes of the main path and their links as a column, then all other nodes, then `others`."""
-        main = self.topology.main_way
+        main = self.topology.main_path
         for role, next_role in zip(main, [*main[1:], ""], strict=True):
             self._box(self.topology.node(role) or Node(role))
             for link, here, there in self.topology.at(role):

@@ -20,7 +20,7 @@ from lastro.functions._forwarding_path import ForwardingPath
 from lastro.functions._xdp import PINNED, REMEDY, XdpProgram
 from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.local import here
+from lastro.host.local import build_host
 from lastro.host.shell import quoted
 from lastro.image.programs import BPF, build_program
 from lastro.platforms.base import Instance
@@ -57,7 +57,7 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[XdpProgram]
 
     Raises: Unavailable when the program is not in the root filesystem; and as `XdpProgram.loaded`."""
     if instance.run(["test", "-e", f"/{_OBJECT}"], check=False).returncode != 0:
-        programs(here(instance.testbed.host))
+        programs(build_host(instance.testbed.host))
         raise Unavailable(f"the root filesystem has no {_OBJECT}", "use one that Lastro builds on this host")
     links = {link["ifname"]: link for link in instance.links()}
     script = _LOAD.format(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from lastro.errors import Unavailable, hinted
+from lastro.errors import Unavailable, with_hint
 from lastro.functions import _click, _dpdk, _dpdk_filter, _xdp, _xdp_forward
 from lastro.functions._forwarding_path import (
     BROKEN,
@@ -155,7 +155,7 @@ class Function(Part):
             yield partial(self.counters, instance, path)
 
     def _load(self, instance: Instance, path: ForwardingPath) -> None:
-        with hinted(self.remedy if instance.shares_kernel else None):
+        with with_hint(self.remedy if instance.shares_kernel else None):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
             elif self.does_more(path):

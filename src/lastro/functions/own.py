@@ -17,7 +17,7 @@ from lastro.errors import CommandFailed, CommandTimeout, LastroError, PlatformEr
 from lastro.functions.base import CounterReading, ForwardingPath, Function, interface_counters
 from lastro.host.base import Process
 from lastro.host.shell import quoted
-from lastro.image.functions import OPEN, PLACE, InstalledFunction, function_in
+from lastro.image.functions import FUNCTIONS, MOUNT_POINTS, InstalledFunction, function_in
 from lastro.platforms.base import Instance
 
 _CHECK_PERIOD_S = 0.1  # between two checks whether the function is ready
@@ -122,8 +122,8 @@ class _RunningFunction:
 
 def _mount_own_directories(instance: Instance, name: str, function: InstalledFunction) -> None:
     """Mount the instance's own /dev, /proc and others below the root of a function's files. Raises: Unavailable."""
-    (root, directory) = quoted(f"/{PLACE}/{name}", f"/{PLACE}/{name}/{function.directory}")
-    mounts = [f"mount --rbind /{name} {root}/{name}\n" for name in OPEN]
+    (root, directory) = quoted(f"/{FUNCTIONS}/{name}", f"/{FUNCTIONS}/{name}/{function.directory}")
+    mounts = [f"mount --rbind /{name} {root}/{name}\n" for name in MOUNT_POINTS]
     try:
         instance.run_with_rights(f"mkdir -p {directory} || :\n{''.join(mounts)}")
     except CommandFailed as error:
@@ -134,7 +134,7 @@ def _mount_own_directories(instance: Instance, name: str, function: InstalledFun
 
 
 def _start(name: str, instance: Instance, path: ForwardingPath, function: InstalledFunction) -> _RunningFunction:
-    root, log = f"/{PLACE}/{name}", f"{instance.memory_dir}/function.log"
+    root, log = f"/{FUNCTIONS}/{name}", f"{instance.memory_dir}/function.log"
     variables = {**function.environment, **_port_variables(instance, path)}
     enter = [
         "/usr/bin/env", "-i", *(f"{key}={value}" for key, value in variables.items()),

@@ -69,16 +69,16 @@ class Exchanges:
             self.add(self._latest.estimate(sent_s, time.monotonic()))
 
     def start_process(self) -> None:
-        """Record that a process is started now, which will run on the host between exchanges."""
+        """Record the start of a process that will run on the host between exchanges."""
         for block in list(self._blocks):
             block.process_s = block.process_s or time.monotonic()
 
     @contextmanager
-    def timed(self, exchange: Callable[[], Exchange]) -> Iterator[TimedSpan]:
+    def timed(self, make_exchange: Callable[[], Exchange]) -> Iterator[TimedSpan]:
         """Yield a span whose values are set when the block ends.
 
-        If the block had no exchange, `exchange` is called to make one. Network delays are subtracted only until the
-        block starts a process, because the host then works during the delays."""
+        If the block had no exchange, `make_exchange` is called to get the host's clock. Network delays are subtracted
+        only until the block starts a process, because the host then works during the delays."""
         span, block, began_s = TimedSpan(), _Block(), time.monotonic()
         self._blocks.append(block)
         try:
@@ -86,16 +86,18 @@ class Exchanges:
         finally:
             ended_s = time.monotonic()
             self._blocks.remove(block)
-        exchanges = block.exchanges or [exchange()]
-        span.began_s = min(each.work_began_s for each in exchanges)
-        span.ended_s = max(each.work_ended_s for each in exchanges)
+        exchanges = block.exchanges or [make_exchange()]
+        span.began_s = min(exchange.work_began_s for exchange in exchanges)
+        span.ended_s = max(exchange.work_ended_s for exchange in exchanges)
         until_s = ended_s if block.process_s is None else block.process_s
-        span.took_s = ended_s - began_s - waited_s(each for each in block.exchanges if each.received_s <= until_s)
+        before_process = [exchange for exchange in block.exchanges if exchange.received_s <= until_s]
+        span.took_s = ended_s - began_s - waited_s(before_process)
 
 
 def waited_s(exchanges: Iterable[Exchange]) -> float:
-    """Return the seconds during which a message was in transit while the host was not working on any exchange."""
-    steps = list[tuple[float, int, int]]()  # time, change in the number of messages in transit, and of those worked on
+    """Return for how many seconds a message was in transit while the host worked on no exchange."""
+    # (time, change of the number of messages in transit, change of the number of requests that the host works on)
+    steps = list[tuple[float, int, int]]()
     for exchange in exchanges:
         begins_s, ends_s = exchange.sent_s + exchange.one_way_s, exchange.received_s - exchange.one_way_s
         steps += [(exchange.sent_s, 1, 0), (begins_s, -1, 1), (ends_s, 1, -1), (exchange.received_s, -1, 0)]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from lastro.host._remote_shell import Query
-from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
+from lastro.host.files import LISTING_FORMAT, OWNER_VARIABLE, Files
 
 Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what it prints
 
@@ -46,7 +46,7 @@ _END_BELOW = Query(
         for my $pid (grep { $_ > 0 } split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
     } ()"""
 )
-_DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
+_LISTING = 'find "$1" -printf "$2" | base64 -w0'
 _REMOVE = Query(
     r"""my ($deep, @tops) = @_;
     for my $top (@tops) { rmdir for $deep ? below($top) : $top }
@@ -74,16 +74,16 @@ class RemoteFiles(Files):
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
 
     def owned_pids(self, token: str) -> set[int]:
-        output = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
+        output = self._ask(f"{_OWNED.format(mark=_owner_entry(token))}; :", [])
         return {int(path.split("/")[2]) for path in output.split()}
 
-    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
-        words = [f"{OWNER_VARIABLE}={token}", str(len(groups)), *groups, *apart]
+    def threads(self, token: str, groups: Sequence[str], excluded: Sequence[str]) -> dict[int, tuple[int, int]]:
+        words = [f"{OWNER_VARIABLE}={token}", str(len(groups)), *groups, *excluded]
         rows = map(str.split, self._ask(f"{{ {_THREADS}\n}} 2>/dev/null; :", words).splitlines())
         return {int(thread): (int(ran_ns), int(waits)) for thread, ran_ns, waits in rows}
 
     def end_owned(self, token: str) -> set[int]:
-        mark = _mark(token)
+        mark = _owner_entry(token)
         output = self._ask(_END_OWNED.format(look=_OWNED.format(mark=mark), mark=mark), [])
         return {int(pid) for pid in output.split()}
 
@@ -91,12 +91,14 @@ class RemoteFiles(Files):
         if groups:
             self._ask(_END_BELOW, groups)
 
-    def described(self, tree: str) -> str:
-        return base64.b64decode(self._ask(_DESCRIBED, [tree, DESCRIPTION])).decode(errors="surrogateescape")
+    def listing(self, tree: str) -> str:
+        return base64.b64decode(self._ask(_LISTING, [tree, LISTING_FORMAT])).decode(errors="surrogateescape")
 
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        left = self._ask(_REMOVE, ["1" if below else "0", *directories]).splitlines() if directories else []
-        return dict.fromkeys(left, "it is not empty, or busy")
+        if not directories:
+            return {}
+        remaining = self._ask(_REMOVE, ["1" if below else "0", *directories]).splitlines()
+        return dict.fromkeys(remaining, "it is not empty, or busy")
 
 
 def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
@@ -108,5 +110,5 @@ def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
     }
 
 
-def _mark(token: str) -> str:
+def _owner_entry(token: str) -> str:
     return shlex.quote(f"{OWNER_VARIABLE}={token}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from lastro.host._child import kill_group, memory_file
 from lastro.host._exchanges import Exchange
 from lastro.host.moments import OwnCpu
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 
 _START_S = 30.0
 # sh reads this whole line before it runs it, so later input is for Perl, which replaces sh. Perl is tested first, since
@@ -99,13 +99,15 @@ class Shell:
         )  # fmt: skip
         self._unread = b""
         self.spent, self.servers = OwnCpu(), frozenset[str]()
-        self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
+        self._timeout_reason = (
+            f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
+        )
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text(encoding="utf-8")), ready, ready)).encode())
         words = self._words_after(ready)
         self._take_spent(words[:4])
         self.servers = frozenset(words[4:])
-        self._late = "no answer"
+        self._timeout_reason = "no answer"
 
     def _words_after(self, ready: str) -> list[str]:
         """Wait for the line that begins with the word `ready`, and return the line's other words.
@@ -114,11 +116,11 @@ class Shell:
         deadline_s = time.monotonic() + _START_S
         while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
             pass
-        found = line.split()[1:]
-        if unfit := _UNFIT.get(found[0]):
+        words = line.split()[1:]
+        if unfit := _UNFIT.get(words[0]):
             self.close()
             raise UnfitForShell(*unfit)
-        return found
+        return words
 
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
@@ -194,7 +196,7 @@ class Shell:
     def _read_more(self, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
-            raise ShellLost(self._late)
+            raise ShellLost(self._timeout_reason)
         data = self._process.stdout.read(1 << 16)
         if not data:
             raise self._lost()
@@ -215,38 +217,38 @@ class Shells:
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
         self._start, self._release = start, release
         self._idle: list[Shell] = []
-        self._every: list[Shell] = []
-        self._turn = threading.Lock()
+        self._all: list[Shell] = []
+        self._guard = threading.Lock()
 
     @property
     def spent(self) -> OwnCpu:
         """The CPU time of all shells and their commands, including shells that have been closed."""
-        return sum((shell.spent for shell in list(self._every)), OwnCpu())
+        return sum((shell.spent for shell in list(self._all)), OwnCpu())
 
     @property
     def servers(self) -> list[str]:
         """The PIDs of the sshd processes on the remote host that serve these shells, sorted as text."""
-        return sorted({server for shell in list(self._every) for server in shell.servers})
+        return sorted({server for shell in list(self._all) for server in shell.servers})
 
     def open(self, least: int) -> None:
         """Open shells until at least `least` shells are idle. Raises: ShellLost, UnfitForShell."""
         missing = least - len(self._idle)
         if missing > 0:
-            for future in all_of([lambda: self._idle.append(self._new_shell())] * missing, missing):
+            for future in run_all([lambda: self._idle.append(self._new_shell())] * missing, missing):
                 future.result()
 
     def _new_shell(self) -> Shell:
         socket, command = self._start()
         shell = Shell(command, lambda: self._release(socket))
-        with self._turn:
-            self._every.append(shell)
+        with self._guard:
+            self._all.append(shell)
         return shell
 
     def call(self, request: Callable[[Shell], Answer]) -> Answer:
         """Call `request` with an idle shell, or with a new one, and return its answer.
 
         Raises: ShellLost, UnfitForShell."""
-        with self._turn:
+        with self._guard:
             shell = self._idle.pop() if self._idle else None
         shell = shell or self._new_shell()
         try:
@@ -254,12 +256,12 @@ class Shells:
         except BaseException:  # the shell's state is now unknown
             shell.close()
             raise
-        with self._turn:
+        with self._guard:
             self._idle.append(shell)
         return answer
 
     def close(self) -> None:
-        with self._turn:
+        with self._guard:
             shells, self._idle = self._idle, []
         for shell in shells:
             shell.close()

@@ -40,7 +40,7 @@ class HostTotals:
 
     @classmethod
     def parse(cls, lines: Mapping[str, str]) -> HostTotals:
-        """Return the totals, from {path: first line} of /proc/stat and of those files in /proc/pressure that exist."""
+        """Parse {path: first line} of /proc/stat and of the files in /proc/pressure, if they exist."""
         ticks = map(int, lines["/proc/stat"].split()[1:])
         stalls = ((name, lines.get(f"/proc/pressure/{name}", "")) for name in _RESOURCES)
         return cls(
@@ -146,13 +146,13 @@ class ActivityReading:
             if pid != os.getpid()
         }
         ours_s = own_s + sum(used[pid] for pid in own if pid in used)
-        counts = [self.totals.since(before.totals).user_s - ours_s]
-        if (first := self.processes.get(_KTHREADD)) and first.name == "kthreadd":
-            counts.append(sum(max(0.0, seconds) for pid, seconds in used.items() if pid not in own))
-        return max(0.0, min(counts))
+        estimates = [self.totals.since(before.totals).user_s - ours_s]
+        if (kthreadd := self.processes.get(_KTHREADD)) and kthreadd.name == "kthreadd":
+            estimates.append(sum(max(0.0, seconds) for pid, seconds in used.items() if pid not in own))
+        return max(0.0, min(estimates))
 
 
-def look(host: Host) -> ActivityReading:
+def read_activity(host: Host) -> ActivityReading:
     """Read the totals of the host and of all its visible processes."""
     at_s = time.monotonic()
     done = host.run(_READ, check=False)  # its exit code is not 0 if a process has ended meanwhile
@@ -170,9 +170,9 @@ def _process(line: str) -> ActiveProcess | None:
 
     A name may contain spaces and parentheses."""
     pid, _, rest = line.partition(" (")
-    name, found, numbers = rest.rpartition(") ")
+    name, separator, numbers = rest.rpartition(") ")
     fields = numbers.split()
-    if not found or len(fields) < 14:
+    if not separator or len(fields) < 14:
         return None
     name = "".join(char if char.isprintable() else "?" for char in name)  # any user may have chosen the name
     return ActiveProcess(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)

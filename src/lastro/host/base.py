@@ -11,12 +11,12 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import InputError, Unavailable
+from lastro.errors import CommandFailed, InputError, Unavailable
 from lastro.host.files import SEARCHED, Files, LocalFiles
 from lastro.host.moments import FileReadings, OwnCpu, TimedSpan
 from lastro.validity import ClockReading, ClockSample
@@ -41,7 +41,7 @@ def directory_from(variable: str, default: str) -> Path:
 RUN_DIR = directory_from("LASTRO_RUN", "/run/lastro")
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
 ENVIRONMENT = {"PATH": SEARCHED, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-ON_A_HOST = "measure it on a host, without a guest as its testbed"  # the remedy if no guest contains a program
+ON_A_HOST = "measure it on a host, without a guest as its testbed"  # remedy for a program that no guest contains
 _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
 
 
@@ -64,6 +64,11 @@ class Completed:
     @property
     def error_text(self) -> str:
         return self.stderr.decode(errors="replace")
+
+    def require_success(self, argv: Sequence[str] | None = None) -> None:
+        """Raise CommandFailed unless the exit code is 0; the error names `argv` (default: the command itself)."""
+        if self.returncode != 0:
+            raise CommandFailed(argv or self.argv, self.returncode, self.error_text or self.text)
 
 
 class Transcript:
@@ -211,11 +216,15 @@ class Host(ABC):
         spent = OwnCpu(cpu.user, cpu.user + cpu.system, cpu.children_user, commands_s)
         return FileReadings(at_s, self.view.read(paths), spent)
 
-    def timed(self) -> AbstractContextManager[TimedSpan]:
-        """Return a context manager that measures, by the host's clock, how long the commands of its block take.
+    @contextmanager
+    def timed(self) -> Iterator[TimedSpan]:
+        """Measure, by the host's clock, how long the commands of the block take.
 
-        It yields a TimedSpan, whose values are set when the block has ended."""
-        return _timed()
+        The values of the yielded span are set when the block has ended."""
+        span = TimedSpan(time.monotonic())
+        yield span
+        span.ended_s = time.monotonic()
+        span.took_s = span.ended_s - span.began_s
 
     def be_ready(self, commands: int) -> None:  # noqa: B027 - nothing to do on this machine
         """Prepare to run `commands` commands at the same time, so that measured times do not include preparation.
@@ -234,17 +243,11 @@ class Host(ABC):
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Record the steps inside the block in `transcript` (default: a new one) instead of the host's; yield it."""
+        """Record the steps inside the block in `transcript` (default: a new one), and yield this transcript.
+
+        The host's own transcript does not get these steps."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript
         finally:
             self.transcript = outer
-
-
-@contextmanager
-def _timed() -> Iterator[TimedSpan]:
-    span = TimedSpan(time.monotonic())
-    yield span
-    span.ended_s = time.monotonic()
-    span.took_s = span.ended_s - span.began_s

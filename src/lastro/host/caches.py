@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Protocol
 
 from lastro.errors import InputError
+from lastro.host.base import Host
 from lastro.host.cgroups import parse_cpus
+from lastro.host.local import LocalHost
 from lastro.units import parse_size_bytes
 
 CPUS = "/sys/devices/system/cpu"
 
 
-class FileReader(Protocol):
-    """An object that reads files of a machine, such as a `Host`."""
-
-    def read_text(self, path: str) -> str: ...
-
-
-class _CacheFiles:
-    def read_text(self, path: str) -> str:
-        return Path(path).read_text(encoding="utf-8")
-
-
 @cache
-def cache_here_bytes(cpuset: str) -> int:
+def local_cache_bytes(cpuset: str) -> int:
     """Return `last_level_cache_bytes` for CPUs of this machine. Plans use it, since they have no testbed."""
-    return last_level_cache_bytes(_CacheFiles(), cpuset)
+    return last_level_cache_bytes(LocalHost(), cpuset)
 
 
-def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
+def last_level_cache_bytes(host: Host, cpuset: str | None) -> int:
     """Return the total size in bytes of the last-level caches of the CPUs in `cpuset`, such as "0-3" (None: all CPUs).
 
     A cache that several CPUs share is counted once. 0 if the kernel does not report caches."""
@@ -55,7 +44,7 @@ def _size(text: str) -> int:
         return 0
 
 
-def _read(host: FileReader, file: str) -> str:
+def _read(host: Host, file: str) -> str:
     try:
         return host.read_text(file).strip()
     except OSError:

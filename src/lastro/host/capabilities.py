@@ -26,7 +26,7 @@ def names(mask: int) -> list[str]:
     return [NAMES[bit] if bit < len(NAMES) else f"CAP_{bit}" for bit in bits]
 
 
-def fields(status: str) -> Mapping[str, str]:
+def status_fields(status: str) -> Mapping[str, str]:
     """Parse the text of /proc/PID/status as {field: value}."""
     pairs = (line.partition(":") for line in status.splitlines())
     return {key: value.strip() for key, _, value in pairs}

@@ -1,7 +1,7 @@
-"""Network cards of a host, moved into the network namespace of a trial, and given back as they were.
+"""Move network cards of a host into the network namespace of a trial, and back, with their former settings.
 
 A card is an interface of the host's own network: a port of a network card, or one of its virtual functions (SR-IOV).
-The ledger has the name of each card that is away, so that it comes back even if Lastro is killed."""
+The ledger has the name of each moved card, so that the card is moved back even if Lastro is killed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _NAME_ANOTHER = "name a card that nothing else uses: during a trial it is not in
 
 
 @contextmanager
-def moved(session: Session, card: str, netns: str, purpose: str, name: str = "") -> Iterator[None]:
-    """Move a card of the session's host into a network namespace inside the block; it is called `name` there.
+def card_in_namespace(session: Session, card: str, netns: str, purpose: str, name: str = "") -> Iterator[None]:
+    """Move a card of the session's host into the network namespace `netns` for the time of the block.
 
-    An empty `name` leaves its name. The card is given back without addresses, with the name, the state and the offloads
-    that it had. `purpose` is for errors, such as 'for the client's link to the dut'. Raises: Unavailable when the host
-    does not have the card, or uses it."""
+    The card's name in the namespace is `name`, or its own name if `name` is empty. After the block, the card is back,
+    without addresses, and with its former name, state and offloads. `purpose` is part of error messages, such as 'for
+    the client's link to the dut'.
+
+    Raises: Unavailable when the host does not have the card, or uses it."""
     host = session.host
     shown = host.run(["ip", "-j", "-d", "address", "show", "dev", card], check=False)
     if shown.returncode != 0:
@@ -34,28 +36,28 @@ def moved(session: Session, card: str, netns: str, purpose: str, name: str = "")
             f"{host.name} has no network card {card} {purpose}",
             "`ip link` there lists the cards, except those in other namespaces",
         )
-    found: dict[str, Any] = next(iter(json.loads(shown.stdout)), {})
-    taken = [each["local"] for each in found.get("addr_info", ()) if each.get("scope") == "global"]
-    if taken:
-        raise Unavailable(
-            f"{card} of {host.name} has the address {taken[0]}, and is in use",
-            _NAME_ANOTHER,
-        )
-    if master := found.get("master"):  # it would not come back into it
+    link: dict[str, Any] = next(iter(json.loads(shown.stdout)), {})
+    for address in link.get("addr_info", ()):
+        if address.get("scope") == "global":
+            raise Unavailable(f"{card} of {host.name} has the address {address['local']}, and is in use", _NAME_ANOTHER)
+    if master := link.get("master"):  # the card could not be put back into it
         raise Unavailable(f"{card} of {host.name} is a port of {master}, and is in use", _NAME_ANOTHER)
-    state = _state(host, card, found)
+    state = _state(host, card, link)
     inside = f"{card}={name}" if name else card
     with session.owned("interface", f"{inside}@{netns}" + (f":{state}" if state else "")):
         host.run(["ip", "link", "set", "dev", card, "netns", netns, *(["name", name] if name else [])])
         yield
 
 
-def _state(host: Host, card: str, found: Mapping[str, Any]) -> str:
-    """Return what the undo of a card switches on again, as words with commas: 'tx,tso,segs65535,up'.
+def _state(host: Host, card: str, link: Mapping[str, Any]) -> str:
+    """Return the state that a card must have after the block, as comma-separated words: 'tx,tso,segs65535,up'.
 
-    `found` is the card as `ip -json -details` shows it."""
-    printed = host.run(["sh", "-c", 'ethtool --show-offload "$1" 2>/dev/null || :', "sh", card]).text
-    on = set(_FEATURE.findall(printed))
-    words = [short for long, short in CARD_FEATURES.items() if long in on]
-    words += [f"segs{found['gso_max_segs']}"] if "gso_max_segs" in found else []
-    return ",".join([*words, *(["up"] if "UP" in found.get("flags", ()) else [])])
+    `link` is the card as `ip -json -details` shows it."""
+    output = host.run(["sh", "-c", 'ethtool --show-offload "$1" 2>/dev/null || :', "sh", card]).text
+    enabled = set(_FEATURE.findall(output))
+    words = [short for long, short in CARD_FEATURES.items() if long in enabled]
+    if "gso_max_segs" in link:
+        words.append(f"segs{link['gso_max_segs']}")
+    if "UP" in link.get("flags", ()):
+        words.append("up")
+    return ",".join(words)

@@ -44,10 +44,10 @@ class SshTarget:
         """The address, with the user and the port if they are given; it identifies the host."""
         if self.called:
             return self.called
-        return f"{self.user}@{self.target}" if self.user else self.target
+        return f"{self.user}@{self.address_and_port}" if self.user else self.address_and_port
 
     @property
-    def target(self) -> str:
+    def address_and_port(self) -> str:
         return self.address if self.port is None else f"{self.address}:{self.port}"
 
     def argv(self) -> list[str]:
@@ -69,8 +69,8 @@ class Connections:
 
     Their control sockets are in `directory`. `environment` is added to the environment of each ssh process."""
 
-    def __init__(self, reach: SshTarget, directory: Path, environment: dict[str, str]) -> None:
-        self.reach = reach
+    def __init__(self, target: SshTarget, directory: Path, environment: dict[str, str]) -> None:
+        self.target = target
         self._directory, self._environment = directory, {**os.environ, **environment}
         self._in_use: dict[Path, int] = {}
         self._guard = threading.Lock()
@@ -96,12 +96,12 @@ class Connections:
 
         The caller occupies one session of this master until it calls `release` with the socket."""
         with self._guard:
-            free = (socket for socket, n_commands in self._in_use.items() if n_commands < _AT_ONCE)
-            socket = next(free, None) or self._open_master()
+            with_room = (socket for socket, n_commands in self._in_use.items() if n_commands < _AT_ONCE)
+            socket = next(with_room, None) or self._open_master()
             self._in_use[socket] += 1
         # Without its master, ssh would open a new connection and hide the loss: the proxy command prevents that.
         options = ["-o", "ControlMaster=no", "-o", "ProxyCommand=false"]
-        return socket, ["ssh", "-S", str(socket), *options, *self.reach.argv()]
+        return socket, ["ssh", "-S", str(socket), *options, *self.target.argv()]
 
     def release(self, socket: Path) -> None:
         with self._guard:
@@ -112,7 +112,7 @@ class Connections:
         """End every master connection, without waiting for an answer from the remote host."""
         with self._guard:
             for socket in self._in_use:
-                argv = ["ssh", "-S", str(socket), "-O", "exit", *self.reach.argv()]
+                argv = ["ssh", "-S", str(socket), "-O", "exit", *self.target.argv()]
                 with suppress(subprocess.TimeoutExpired):
                     subprocess.run(argv, env=self._environment, capture_output=True, timeout=_CONNECT_S, check=False)
                 socket.unlink(missing_ok=True)
@@ -122,15 +122,15 @@ class Connections:
         """Open a master connection and return its socket. Raises: HostError with the cause and a remedy."""
         self._n_opened += 1
         socket = self._directory / f"{self._n_opened}"
-        alive_s = max(1, self.reach.connect_s // 2)  # while connecting, too, an answer may take three probes
+        alive_s = max(1, self.target.connect_s // 2)  # while connecting, too, an answer may take three probes
         argv = [
             "ssh", "-M", "-S", str(socket), "-f", "-N", "-o", "ControlPersist=no", "-o", "ForwardX11=no",
             "-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no",
-            "-o", f"ConnectTimeout={self.reach.connect_s}", "-o", f"ServerAliveInterval={alive_s}",
+            "-o", f"ConnectTimeout={self.target.connect_s}", "-o", f"ServerAliveInterval={alive_s}",
             "-o", "ServerAliveCountMax=3",
-            *self.reach.argv(),
+            *self.target.argv(),
         ]  # fmt: skip
-        patience_s = _PATIENCE * self.reach.connect_s
+        patience_s = _PATIENCE * self.target.connect_s
         with open(os.memfd_create("ssh"), "w+b") as words:  # not a pipe: the master keeps it open
             try:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,36 +146,37 @@ class Connections:
                 words.seek(0)
                 message = words.read().decode(errors="replace")
         if code != 0:
-            raise failure(self.reach, message)
+            raise failure(self.target, message)
         self._in_use[socket] = 0
         return socket
 
 
-def failure(reach: SshTarget, message: str) -> HostError:
-    """Return the error for a failed connection, with the cause and a remedy, both derived from ssh's `message`."""
+def failure(target: SshTarget, message: str) -> HostError:
+    """Return the error for a failed connection, with a cause and a remedy that are derived from ssh's `message`."""
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
-    place = f"{reach.user}@{reach.address}" if reach.user else reach.address
-    by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
+    place = f"{target.user}@{target.address}" if target.user else target.address
+    port = f"-p {target.port} " if target.port else ""
+    command = f"ssh {port}{place}"
     if "HOST IDENTIFICATION HAS CHANGED" in message:
         return HostUnfit(
-            f"the host key of {reach.name} has changed: it is another machine, or the connection is intercepted",
+            f"the host key of {target.name} has changed: it is another machine, or the connection is intercepted",
             "find out which; if the machine was reinstalled, remove its old key with `ssh-keygen -R`",
         )
     if "Host key verification failed" in message or "host key is known" in message:
         return HostUnfit(
-            f"the host key of {reach.name} is not known, and Lastro connects only to hosts with a known key",
-            f"log in once manually, compare its fingerprint with the host's own, and accept it: {by_hand}",
+            f"the host key of {target.name} is not known, and Lastro connects only to hosts with a known key",
+            f"log in once manually, compare its fingerprint with the host's own, and accept it: {command}",
         )
     if "Permission denied" in message or "Too many authentication failures" in message:
         return HostUnfit(
-            f"{reach.name} refuses the key: {last}",
+            f"{target.name} refuses the key: {last}",
             "set the right `identity` in the testbed file, or add its public key to authorized_keys on that host"
             " (a key with a passphrase must be in an ssh-agent)",
         )
     if any(word in message for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
-        return HostUnfit(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
+        return HostUnfit(f"ssh refuses the identity file for {target.name}: {last}", "chmod 600 the identity file")
     return HostError(
-        f"{reach.name} cannot be reached: {last}",
-        f"is it up, and does sshd listen on this address and port? Try it manually: {by_hand}",
+        f"{target.name} cannot be reached: {last}",
+        f"is it up, and does sshd listen on this address and port? Try it manually: {command}",
     )

@@ -63,7 +63,7 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
         "same_page_merging": "/sys/kernel/mm/ksm/run",
         "numa_balancing": "/proc/sys/kernel/numa_balancing",
     }
-    seen = _texts(host, *kernel.values(), *flaws.values(), *network.values())
+    texts = _texts(host, *kernel.values(), *flaws.values(), *network.values())
     problems: dict[str, str] = {}
     programs = tools(host, commands, problems)
     this = machine(host)
@@ -72,10 +72,10 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
         **this,
         "lastro": {"version": __version__, "python": platform.python_version()},
         "kernel": {
-            **{name: seen[path] for name, path in kernel.items()},
-            "mitigations": {name: seen[path] for name, path in flaws.items()},
+            **{name: texts[path] for name, path in kernel.items()},
+            "mitigations": {name: texts[path] for name, path in flaws.items()},
         },
-        "network": {name: seen[path] for name, path in network.items()},
+        "network": {name: texts[path] for name, path in network.items()},
         "isolation": isolation(host),
         "tools": programs,
         **({"not_read": problems} if problems else {}),
@@ -84,28 +84,28 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
 
 def machine(host: Host) -> dict[str, Any]:
     """Return the chapters `host`, which identifies a host, and `not_read`, as in `collect`. No command is run."""
-    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
+    texts = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
     problems: dict[str, str] = {}
 
-    def parsed(what: str, parse: Callable[[str], T], path: str, otherwise: T) -> T:
+    def parsed_value(fact: str, parse: Callable[[str], T], path: str, default: T) -> T:
         try:
-            return parse(seen[path])
+            return parse(texts[path])
         except (ValueError, LookupError) as error:
-            problems[what] = f"{path}: {error}"
-            return otherwise
+            problems[fact] = f"{path}: {error}"
+            return default
 
-    memory = parsed("memory", meminfo, _MEMORY, dict[str, int]())
+    memory = parsed_value("memory", meminfo, _MEMORY, dict[str, int]())
     chapter = {
-        "hostname": seen[_HOSTNAME],
-        "kernel": seen[_KERNEL],
-        "distribution": parsed("distribution", _distribution, _OS, ""),
-        **parsed("processor", _cpu, _CPUS, _cpu("")),
+        "hostname": texts[_HOSTNAME],
+        "kernel": texts[_KERNEL],
+        "distribution": parsed_value("distribution", _distribution, _OS, ""),
+        **parsed_value("processor", _processor, _CPUS, _processor("")),
         **_speeds(host),
         "memory_bytes": memory.get("MemTotal", 0),
         "swap_bytes": memory.get("SwapTotal", 0),
     }
     if chapter.get("cpu_model") == "":
-        chapter["cpu_model"] = seen[_ARCHITECTURE] or "unknown"
+        chapter["cpu_model"] = texts[_ARCHITECTURE] or "unknown"
     return {"host": chapter, **({"not_read": problems} if problems else {})}
 
 
@@ -127,8 +127,8 @@ def fingerprint(host: Host) -> str:
 
     Both are needed: clones of a machine have the same ID, and in some labs all machines have the same host name. If a
     host has no machine ID, the ID of its current boot replaces it."""
-    seen = _texts(host, _HOSTNAME, _MACHINE_ID, _BOOT_ID)
-    secret = f"{seen[_MACHINE_ID] or seen[_BOOT_ID]} {seen[_HOSTNAME]}"
+    texts = _texts(host, _HOSTNAME, _MACHINE_ID, _BOOT_ID)
+    secret = f"{texts[_MACHINE_ID] or texts[_BOOT_ID]} {texts[_HOSTNAME]}"
     return hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16]
 
 
@@ -155,17 +155,17 @@ def tools(
 
     `commands` maps each name to the command that prints the version. Failures are added to `problems` as {name: reason}
     and left out of the result."""
-    found: dict[str, Any] = {}
+    installed: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))
         if path is None:
             continue
         try:
-            found[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
+            installed[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
         except (LastroError, OSError, LookupError) as error:
             if problems is not None:
                 problems[name] = f"{path}: {error}"
-    return found
+    return installed
 
 
 def program(argv: Sequence[str]) -> str:
@@ -189,7 +189,7 @@ def _sha256(host: Host, path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cpu(cpuinfo: str) -> dict[str, Any]:
+def _processor(cpuinfo: str) -> dict[str, Any]:
     pairs = (line.partition(":") for line in cpuinfo.split("\n\n")[0].splitlines())
     first = {key.strip(): value.strip() for key, _, value in pairs}
     return {
@@ -207,14 +207,14 @@ def _speeds(host: Host) -> dict[str, str]:
     names = [name for name in host.view.names(_POLICIES) if name.startswith("policy")]
     policies = [f"{_POLICIES}/{name}" for name in sorted(names, key=lambda name: (len(name), name))]
     files = [f"{policy}/{name}" for policy in policies for name in ("scaling_governor", "affected_cpus")]
-    seen = _texts(host, _SMT, _BOOST, _NO_TURBO, *files)
-    known = ((seen[f"{policy}/scaling_governor"], seen[f"{policy}/affected_cpus"]) for policy in policies)
-    governors = by_key((governor, cpus) for governor, cpus in known if governor)
-    each = [f"{governor} (CPUs {' '.join(cpus)})" for governor, cpus in governors.items()]
+    texts = _texts(host, _SMT, _BOOST, _NO_TURBO, *files)
+    by_policy = ((texts[f"{policy}/scaling_governor"], texts[f"{policy}/affected_cpus"]) for policy in policies)
+    governors = by_key((governor, cpus) for governor, cpus in by_policy if governor)
+    with_cpus = [f"{governor} (CPUs {' '.join(cpus)})" for governor, cpus in governors.items()]
     return {
-        "governor": ", ".join(governors if len(governors) == 1 else each) or "unknown (no cpufreq)",
-        "boost": {"0": "on", "1": "off"}.get(seen[_NO_TURBO]) or {"1": "on", "0": "off"}.get(seen[_BOOST], ""),
-        "smt": seen[_SMT],
+        "governor": ", ".join(governors if len(governors) == 1 else with_cpus) or "unknown (no cpufreq)",
+        "boost": {"0": "on", "1": "off"}.get(texts[_NO_TURBO]) or {"1": "on", "0": "off"}.get(texts[_BOOST], ""),
+        "smt": texts[_SMT],
     }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the PATH; that of the user may be empty
 OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start, to find them after a crash
 # Type, mode, owner, group, size, time, target of a link and path of each file: find(1), -printf.
-DESCRIPTION = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
+LISTING_FORMAT = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
 _AT_ONCE = 256  # processes to kill in one call, since each needs a file descriptor
 
 
@@ -45,11 +45,11 @@ class Files(ABC):
         """Return the PIDs of the processes that have a session's token in their environment, except Lastro itself."""
 
     @abstractmethod
-    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
+    def threads(self, token: str, groups: Sequence[str], excluded: Sequence[str]) -> dict[int, tuple[int, int]]:
         """Return {thread ID: (CPU time in ns, voluntary context switches)} of the threads of a session.
 
         A process belongs to the session if it has the token in its environment, or is in one of the cgroups `groups`.
-        Lastro itself and the servers of its connections are included. Processes in the cgroups `apart` are left out.
+        Lastro itself and the servers of its connections are included. Processes in the cgroups `excluded` are left out.
         Empty on a kernel that does not count CPU time and switches by thread. Source: proc_pid_status(5); the kernel's
         scheduler/sched-stats."""
 
@@ -64,8 +64,8 @@ class Files(ABC):
         """Send SIGKILL to the processes in these cgroups, given as directories, and in all cgroups below them."""
 
     @abstractmethod
-    def described(self, tree: str) -> str:
-        """Return the names and inode data of all files in a tree, as find(1) prints them in the format DESCRIPTION."""
+    def listing(self, tree: str) -> str:
+        """Return the names and inode data of all files in a tree, as find(1) prints them by LISTING_FORMAT."""
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
@@ -92,11 +92,11 @@ def _readable() -> Iterator[None]:
 
 class LocalFiles(Files):
     def read(self, paths: Sequence[str]) -> dict[str, str]:
-        found = {}
+        texts = {}
         for path in paths:
             with _readable():
-                found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
-        return found
+                texts[path] = Path(path).read_text(encoding="utf-8", errors="replace")
+        return texts
 
     def names(self, directory: str) -> list[str]:
         with _readable():
@@ -112,35 +112,35 @@ class LocalFiles(Files):
         return Path(path).exists()
 
     def pids_below(self, groups: Sequence[str]) -> set[int]:
-        found: set[int] = set()
+        pids: set[int] = set()
         for top in groups:
             for directory, _, _ in os.walk(top):  # unlike a glob, it tolerates groups that vanish meanwhile
                 with suppress(OSError):
-                    found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_bytes().split())
-        return found
+                    pids.update(int(line) for line in (Path(directory) / "cgroup.procs").read_bytes().split())
+        return pids
 
     def owned_pids(self, token: str) -> set[int]:
         mark = f"{OWNER_VARIABLE}={token}".encode()
-        found = set()
+        pids = set()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with suppress(OSError):
                     owned = mark in (entry / "environ").read_bytes().split(b"\0")
                     if owned and start_time(int(entry.name)) is not None:
-                        found.add(int(entry.name))
-        return found - {os.getpid()}
+                        pids.add(int(entry.name))
+        return pids - {os.getpid()}
 
-    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
+    def threads(self, token: str, groups: Sequence[str], excluded: Sequence[str]) -> dict[int, tuple[int, int]]:
         pids = self.owned_pids(token) | self.pids_below(groups) | {os.getpid()}
-        found = {}
-        for pid in pids - self.pids_below(apart):
+        activity = {}
+        for pid in pids - self.pids_below(excluded):
             for thread in self.names(f"/proc/{pid}/task"):
                 with suppress(OSError, ValueError, IndexError):
                     place = Path(f"/proc/{pid}/task/{thread}")
                     ran_ns = int((place / "schedstat").read_bytes().split()[0])
                     waits = (place / "status").read_bytes().partition(b"\nvoluntary_ctxt_switches:")[2].split()[0]
-                    found[int(thread)] = (ran_ns, int(waits))
-        return found
+                    activity[int(thread)] = (ran_ns, int(waits))
+        return activity
 
     def end_owned(self, token: str) -> set[int]:
         return _kill(lambda: self.owned_pids(token))
@@ -151,22 +151,23 @@ class LocalFiles(Files):
                 file.write("1")
         _kill(lambda: self.pids_below(groups))
 
-    def described(self, tree: str) -> str:
-        argv = ["find", tree, "-printf", DESCRIPTION]
+    def listing(self, tree: str) -> str:
+        argv = ["find", tree, "-printf", LISTING_FORMAT]
         done = subprocess.run(argv, capture_output=True, check=True, env={"PATH": SEARCHED})
         return done.stdout.decode(errors="surrogateescape")
 
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        left = {}
+        remaining = {}
         for top in directories:
-            for path in [each for each, _, _ in os.walk(top, topdown=False)] if below else [top]:
+            paths = [directory for directory, _, _ in os.walk(top, topdown=False)] if below else [top]
+            for path in paths:
                 try:
                     Path(path).rmdir()
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    left[path] = error.strerror or str(error)
-        return left
+                    remaining[path] = error.strerror or str(error)
+        return remaining
 
 
 def _kill(find_pids: Callable[[], set[int]]) -> set[int]:

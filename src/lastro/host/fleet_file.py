@@ -37,8 +37,6 @@ _MOST_CHARS = 64
 _HINT = "docs/reference-fleet.md describes the file; examples/testbeds/fleet.toml is an example"
 _SCHEDULER = r"(tcp|tls)://[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*:\d+"
 _NO_SCHEDULER = "is not the address of a Dask scheduler, such as tcp://192.0.2.10:8786"
-
-
 _LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
 
 
@@ -165,6 +163,6 @@ def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Pro
 
 def hosts(testbed: TestbedFile) -> tuple[str, ...]:
     """Return the distinct hosts of a testbed: "ADDRESS:PORT" if remote, THIS_MACHINE for this machine or a guest."""
-    targets = [plan.reach for plan in testbed.roles.values()] or [None]
+    targets = [plan.target for plan in testbed.roles.values()] or [None]
     names = (f"{target.address.lower()}:{target.port or 22}" if target else THIS_MACHINE for target in targets)
     return tuple(dict.fromkeys(names))

@@ -207,7 +207,9 @@ class Session:
             yield
 
     def mark(self) -> int:
-        """Return the greatest id of the session's objects, for `undo_since`; later objects have greater ids."""
+        """Return the greatest id of the session's objects, as the argument of a later `undo_since`.
+
+        Objects that are made in between have greater ids."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
@@ -273,14 +275,14 @@ def session(
                 stack.enter_context(lock(place, purpose, wait))
             _finish(ledger.clean)
         token = secrets.token_hex(3)
-        yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))
+        yield stack.enter_context(enter_session(Session(ledger, token, LocalHost(token)), purpose))
 
 
 @contextmanager
-def opened(session: Session, purpose: str) -> Iterator[Session]:
-    """Register a session in its ledger, and make the objects that every session owns; remove all after the block.
+def enter_session(session: Session, purpose: str) -> Iterator[Session]:
+    """Register a session in its ledger, and own the objects that every session has; remove them after the block.
 
-    These are its directory for small files, its scratch directory, its cgroup, and the mount for network namespaces if
+    They are its directory for small files, its scratch directory, its cgroup, and the mount for network namespaces if
     the host has none."""
     with ExitStack() as stack:
         stack.callback(_finish, session.end)
@@ -288,11 +290,8 @@ def opened(session: Session, purpose: str) -> Iterator[Session]:
         if not mounts_below(session.host, str(NETNS_DIR)):
             stack.enter_context(session.owned("netns-dir", str(NETNS_DIR)))
         # Everything of an instance except its network is in these three: removing them also ends containers and mounts.
-        for kind, name in (
-            ("directory", session.run_dir),
-            ("directory", session.scratch_dir),
-            ("cgroup", session.cgroup),
-        ):
+        directories = [("directory", session.run_dir), ("directory", session.scratch_dir)]
+        for kind, name in (*directories, ("cgroup", session.cgroup)):
             stack.enter_context(session.owned(kind, str(name)))
         stack.callback(_end_processes, session.host, session.token)
         stack.callback(_reconnect, session.host)

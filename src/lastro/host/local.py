@@ -18,7 +18,7 @@ from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, mem
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 
-# For all that is made on a host, regardless of the user's umask: other users inside an instance must read its files.
+# For all files made on a host, regardless of the user's umask: other users inside an instance must read them.
 UMASK = 0o022
 _CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Language, 2.8.2
 
@@ -56,8 +56,8 @@ class LocalHost(Host):
         self.transcript.add_run(done)
         if not ended:
             raise CommandTimeout(argv, timeout_s)
-        if check and done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        if check:
+            done.require_success()
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
@@ -129,7 +129,7 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
         raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
 
-def here(host: Host) -> Host:
+def build_host(host: Host) -> Host:
     """Return the machine on which images for `host` are built: `host` itself or, if it is remote, this machine."""
     return LocalHost() if host.remote else host
 
@@ -180,12 +180,12 @@ class LocalProcess(Process):
             self._news.notify_all()
 
     def wait_line(self, needle: str, timeout_s: float) -> str:
-        def found() -> str | None:
+        def matching_line() -> str | None:
             return next((line for line in self._lines if needle in line), None)
 
         with self._news:
-            self._news.wait_for(lambda: found() is not None or self._ended, timeout_s)
-            line = found()
+            self._news.wait_for(lambda: matching_line() is not None or self._ended, timeout_s)
+            line = matching_line()
             ended = self._ended
         if line is not None:
             return line
@@ -223,7 +223,7 @@ class LocalProcess(Process):
                 self._end()
             code = exit_code(self._process.wait())
             self._reader.join(timeout=1.0)
-            code, error = self._ending(code, self._err.content())
+            code, error = self._command_result(code, self._err.content())
             out = "".join(self._lines).encode()
             duration_s = time.monotonic() - self._started_s
             self._completed = Completed(self.argv, code, out, error, self._started_s, duration_s, sent)
@@ -250,7 +250,7 @@ class LocalProcess(Process):
         if not ended_within(self._process, GRACE_S):
             kill_group(self._process)
 
-    def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
+    def _command_result(self, code: int, error: bytes) -> tuple[int, bytes]:
         """Return the command's exit code and standard error, given those of the child process.
 
         They differ only for a remote command, where the child process is ssh."""

@@ -35,15 +35,13 @@ class LockHolder:
 
     @property
     def text(self) -> str:
-        return (
-            f"{self.purpose} (process {self.pid}, since {self.since[:16].replace('T', ' ')})"
-            if self.pid
-            else self.purpose
-        )
+        if not self.pid:
+            return self.purpose
+        return f"{self.purpose} (process {self.pid}, since {self.since[:16].replace('T', ' ')})"
 
     @classmethod
     def read(cls, text: str) -> LockHolder | None:
-        """Parse the text of a lock file: what `write` returned, or only the purpose of a Lastro on another machine.
+        """Parse the text of a lock file: what `write` returns, or only a purpose, which a remote Lastro writes.
 
         None for an empty text, which means that the holder has not yet written to the lock file."""
         try:
@@ -81,7 +79,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
     Raises: HostBusy when `wait` is None and another process holds the host or waits for it; StoreError when the disk
     of the state directory is full, failing or read-only."""
     me = LockHolder(purpose)
-    with _written_in(state):
+    with _store_errors(state):
         state.mkdir(mode=0o700, exist_ok=True)
         make_private(state / "lock")
         opened = open(state / "lock", "ab+", buffering=0)  # noqa: SIM115 (entered below); a buffer that cannot be written would fail once more
@@ -97,7 +95,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
         else:
             _queue(state, me, file, wait)
             me = LockHolder(purpose)
-        with _written_in(state):
+        with _store_errors(state):
             file.truncate(0)
             file.write(me.write().encode())
         try:
@@ -117,7 +115,8 @@ def make_private(file: Path) -> None:
 
 
 @contextmanager
-def _written_in(state: Path) -> Iterator[None]:
+def _store_errors(state: Path) -> Iterator[None]:
+    """Raise StoreError for an OSError from the block."""
     try:
         yield
     except OSError as error:
@@ -137,7 +136,7 @@ def _try_lock(file: FileIO) -> bool:
 def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
     """Wait until no earlier process is waiting and the lock is free, and take the lock."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
-    with _written_in(state):
+    with _store_errors(state):
         ticket.parent.mkdir(exist_ok=True)
         ticket.write_text(me.write(), encoding="utf-8")
     try:
@@ -158,14 +157,15 @@ def _queue_directory(state: Path) -> Path:
 def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
     """Return (ticket, process) of each waiting process, earliest first.
 
-    Tickets of processes that have ended are removed; stopped processes (Ctrl-Z) are left out."""
+    Tickets of processes that have ended are removed. Stopped processes (Ctrl-Z) are left out, since others need not
+    wait for them."""
     waiting = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)
             continue
-        if stat_fields(int(pid))[:1] == ["T"]:  # stopped by Ctrl-Z: others need not wait for it
+        if stat_fields(int(pid))[:1] == ["T"]:
             continue
         try:
             process = LockHolder.read(ticket.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from lastro.host import facts
 from lastro.host.base import Process
 from lastro.host.connections import LOST, SshTarget
 from lastro.host.files import OWNER_VARIABLE
-from lastro.host.ledger import Ledger, OwnedObject, Session, opened, session
+from lastro.host.ledger import Ledger, OwnedObject, Session, enter_session, session
 from lastro.host.lock import LockHolder, OnWait
 from lastro.host.ssh import SshHost
 from lastro.host.state_dirs import close_to_others
@@ -39,43 +39,44 @@ echo held; exec sleep infinity"""
 
 @contextmanager
 def remote_session(
-    near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None, directory: Path | None = None
+    local: Session, target: SshTarget, purpose: str, wait: OnWait | None = None, directory: Path | None = None
 ) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and yield a session that owns what the block makes there.
 
-    `near` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` is where the
-    ledger is; by default STATE/hosts/NAME. Only for a host that ends with `near`, such as a guest, the ledger may be
-    elsewhere, because it is not needed later.
+    `local` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` has the
+    ledger; by default, it is STATE/hosts/NAME. Another directory is possible only for a host that ends with `local`,
+    such as a guest, because its ledger is not needed later.
+
     Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
-    directory = directory or _directory(near.ledger.state, reach)
+    directory = directory or _directory(local.ledger.state, target)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
         defaults = asdict(SshTarget(""))  # left out of the file, since another version may not know a field
-        values = {name: value for name, value in asdict(reach).items() if value != defaults[name]}
-        (directory / "reach.json").write_text(json.dumps({"address": reach.address, **values}, indent=1))
+        values = {name: value for name, value in asdict(target).items() if value != defaults[name]}
+        (directory / "reach.json").write_text(json.dumps({"address": target.address, **values}, indent=1))
         token = secrets.token_hex(3)
-        host = SshHost(reach, near.run_dir / f"ssh-{token}", token, near.token)
+        host = SshHost(target, local.run_dir / f"ssh-{token}", token, local.token)
         stack.callback(host.close)
         host.connect()
-        close_to_others(host, Path(reach.state), host.run_root)
+        close_to_others(host, Path(target.state), host.run_root)
         stack.enter_context(_hold(host, ledger, token, purpose, wait))
-        ledger.clean(host, Path(reach.state))
-        with _original_error(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
-            yield held
+        ledger.clean(host, Path(target.state))
+        with _original_error(), enter_session(Session(ledger, token, host, Path(target.state)), purpose) as remote:
+            yield remote
 
 
 @contextmanager
-def session_beside(held: Session, near: Session, purpose: str) -> Iterator[Session]:
-    """Yield one more session on the host that `held` holds; `near` is this machine's session.
+def session_beside(first: Session, local: Session, purpose: str) -> Iterator[Session]:
+    """Yield another session on the host of `first`, which holds the host; `local` is this machine's session.
 
-    Both may have instances and daemons at the same time. On a remote host, the new session has its own connection; when
-    it reconnects, so does `held`, which then holds the host again. Raises: HostError when the host cannot be used."""
-    if not isinstance(held.host, SshHost):
-        with session(purpose, state=held.state, beside=True) as local:
-            yield local
+    Both may have instances and daemons at the same time. On a remote host, the new session has its own connection. When
+    it reconnects, `first` also reconnects and holds the host again. Raises: HostError when the host cannot be used."""
+    if not isinstance(first.host, SshHost):
+        with session(purpose, state=first.state, beside=True) as second:
+            yield second
         return
-    holder, token = held.host, secrets.token_hex(3)
-    host = SshHost(holder.reach, near.run_dir / f"ssh-{token}", token, near.token)
+    holder, token = first.host, secrets.token_hex(3)
+    host = SshHost(holder.target, local.run_dir / f"ssh-{token}", token, local.token)
 
     def hold_again() -> None:
         with suppress(ConnectionLost):  # it may not have noticed the loss yet
@@ -84,14 +85,14 @@ def session_beside(held: Session, near: Session, purpose: str) -> Iterator[Sessi
 
     with closing(host):
         host.connect()
-        host.again = hold_again
-        with _original_error(), opened(Session(held.ledger, token, host, held.state), purpose) as other:
-            yield other
+        host.on_reconnect = hold_again
+        with _original_error(), enter_session(Session(first.ledger, token, host, first.state), purpose) as second:
+            yield second
 
 
 @contextmanager
 def _original_error() -> Iterator[None]:
-    """If clean-up after the block fails by a lost connection, raise the error that ended the block instead."""
+    """If the clean-up after the block fails because of a lost connection, raise the error that ended the block."""
     try:
         yield
     except ConnectionLost as lost:
@@ -119,7 +120,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
         how = f"-x -w {_FREE_S}" if has_freed else "-nx"
         script = _HOLD.format(how=how, else_='flock -x "$1"' if wait else "exit")
         # With the default directory for `run`, this is also the lock of a Lastro that runs on that host: HOST_LOCK.
-        directories = [host.reach.state, f"{host.run_root}-host"]
+        directories = [host.target.state, f"{host.run_root}-host"]
         argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", purpose, *directories]
         with host.recorded():
             holders.append(holder := host.spawn(argv, lasting=False))
@@ -138,7 +139,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
 
     try:
         hold()
-        host.again = hold
+        host.on_reconnect = hold
         yield
     finally:
         codes = [holder.stop().returncode for holder in holders]
@@ -147,9 +148,9 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
 
 
 def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """Kill processes that still hold the host, and return whether there were any.
+    """Kill processes that hold the host for dead sessions of this ledger, or for a lost connection of this session.
 
-    They hold it for dead sessions of this ledger, or for a lost connection of this session."""
+    Return whether there were any."""
     live_holders = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in live_holders]
     pids = set[int]()
@@ -173,8 +174,8 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]
                 removed += [(file.parent.name, owned) for owned in dead]
                 continue
             try:
-                reach = SshTarget(**json.loads(file.read_text(encoding="utf-8")))
-                removed += [(reach.name, owned) for owned in _clean_host(reach, ledger)]
+                target = SshTarget(**json.loads(file.read_text(encoding="utf-8")))
+                removed += [(target.name, owned) for owned in _clean_host(target, ledger)]
             except (ValueError, TypeError) as error:
                 raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory") from error
             except (HostError, HostBusy, TrialError) as error:
@@ -186,15 +187,15 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]
     return removed
 
 
-def _clean_host(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
+def _clean_host(target: SshTarget, ledger: Ledger) -> list[OwnedObject]:
     with TemporaryDirectory(prefix="lastro-") as sockets:
         token = secrets.token_hex(3)
-        host = SshHost(reach, Path(sockets), token)
+        host = SshHost(target, Path(sockets), token)
         with closing(host):
             host.connect()
             with _hold(host, ledger, token, "lastro clean", wait=None):
-                return ledger.clean(host, Path(reach.state))
+                return ledger.clean(host, Path(target.state))
 
 
-def _directory(state: Path, reach: SshTarget) -> Path:
-    return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", reach.name)
+def _directory(state: Path, target: SshTarget) -> Path:
+    return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-# End with a reason unless $0 is a program that only root can change: a study of any author may name a program.
-ROOTS_ALONE = """\
+# Print a reason and fail unless $0 is a program that only root can change: a study of any author may name a program.
+ONLY_ROOT_CAN_CHANGE = """\
 not() { echo "$1" >&2; exit 1; }
 [ -f "$0" ] && [ -x "$0" ] || not "$0 is not a program"
 at=$(readlink -e "$0") && [ "$at" = "$0" ] || not "$0 leads over a link to ${at:-nothing}"
@@ -24,7 +24,7 @@ def quoted(*values: object) -> tuple[str, ...]:
     return tuple(shlex.quote(str(value)) for value in values)
 
 
-def setting(sysctls: Mapping[str, str]) -> list[str]:
-    """Return the lines of sh that set `sysctls`, {name: value}; names that the kernel does not have are skipped."""
+def sysctl_lines(sysctls: Mapping[str, str]) -> list[str]:
+    """Return lines of a shell script that set `sysctls`, {name: value}, except names that the kernel does not have."""
     pairs = [quoted(f"/proc/sys/{key.replace('.', '/')}", value) for key, value in sysctls.items()]
     return [f"[ ! -e {file} ] || echo {value} > {file}" for file, value in pairs]

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,26 +70,26 @@ _CLOCKS = Query('join " ", map { clock($_) } 1, 0')
 class SshHost(Host):
     """A remote host where commands run as root.
 
-    `token` marks the processes on that host, and `near_token` the ssh processes on this machine, as owned by their
-    sessions. `sockets` is a local directory for the control sockets of ssh. `again` is called after each reconnection,
-    for example to take the host's lock again."""
+    `token` is that of the session which owns the processes on that host, and `local_token` that of the session which
+    owns the ssh processes on this machine. `sockets` is a local directory for the control sockets of ssh.
+    `on_reconnect` is called after each reconnection, for example to take the host's lock again."""
 
     remote = True
 
-    def __init__(self, reach: SshTarget, sockets: Path, token: str, near_token: str = "") -> None:
+    def __init__(self, target: SshTarget, sockets: Path, token: str, local_token: str = "") -> None:
         super().__init__()
-        self.reach, self.name, self.run_root = reach, reach.name, Path(reach.run)
+        self.target, self.name, self.run_root = target, target.name, Path(target.run)
         self.view = RemoteFiles(self.ask)
         self._environment = {**ENVIRONMENT, OWNER_VARIABLE: token}
         self._token = token
-        self._connections = Connections(reach, sockets, {OWNER_VARIABLE: near_token})
+        self._connections = Connections(target, sockets, {OWNER_VARIABLE: local_token})
         self._shells = Shells(self._shell, self._connections.release)
         self._sudo: tuple[str, ...] = ()
         self._lost: str | None = None
         self._which: dict[str, str | None] = {}
         self.exchanges = Exchanges()
         self._spawned: set[SshProcess] = set()  # they outlive a trial, and are lost with the connection
-        self.again: Callable[[], None] = lambda: None
+        self.on_reconnect: Callable[[], None] = lambda: None
         self._guard = threading.Lock()
 
     # The connection
@@ -133,9 +133,9 @@ class SshHost(Host):
         self.close()
         self.connect()
         self.view.end_owned(self._token)
-        self.again()
-        daemons, self._spawned = self._spawned, set()
-        if daemons:
+        self.on_reconnect()
+        lost_processes, self._spawned = self._spawned, set()
+        if lost_processes:
             raise HostError(
                 f"the connection to {self.name} is back, but the processes started there for later trials have ended",
                 "`lastro resume` continues the campaign",
@@ -157,8 +157,8 @@ class SshHost(Host):
             raise CommandTimeout(argv, timeout_s)
         if done.returncode == _NO_PROGRAM and done.error_text.startswith("env: ") and argv[0] in done.error_text:
             raise self.lacks(f"program '{argv[0]}'", "install it there; `lastro doctor` shows what is missing")
-        if check and done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        if check:
+            done.require_success()
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
@@ -170,17 +170,17 @@ class SshHost(Host):
         if not whole:
             self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
-        how = [str(round(GRACE_S * 10)), "yes" if fed else "no"]
+        grace_tenths, is_fed = str(round(GRACE_S * 10)), "yes" if fed else "no"
         variables = [f"{name}={value}" for name, value in self._environment.items()]
-        words = [nonce, *how, argv[0], "env", "-i", *variables, *argv]
+        words = [nonce, grace_tenths, is_fed, argv[0], "env", "-i", *variables, *argv]
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
-            [*ssh, self._script(_SPAWN, words)],
+            [*ssh, self._sh_command(_SPAWN, words)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err.fileno(), start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
-        pid = _marked(process.stdout, nonce)
+        pid = _pid_after(process.stdout, nonce)
         if not pid:
             process.communicate()
             self._connections.release(socket)
@@ -195,25 +195,25 @@ class SshHost(Host):
                 self._spawned.add(started)
         return started
 
-    def ended(self, process: SshProcess) -> None:
+    def forget(self, process: SshProcess) -> None:
         """Stop tracking a spawned process that has ended, so that `recover` does not report it as lost."""
         with self._guard:
             self._spawned.discard(process)
 
     def _where(self) -> dict[str, list[str]]:
-        return {"ssh": self.reach.argv()}
+        return {"ssh": self.target.argv()}
 
-    def _script(self, script: str, words: Sequence[str]) -> str:
+    def _sh_command(self, script: str, words: Sequence[str]) -> str:
         path = f"PATH={ENVIRONMENT['PATH']}"
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
     def _call(self, request: Callable[[Shell], Answer]) -> Answer:
-        with self._shells_answer():
+        with self._host_errors():
             return self._shells.call(request)
 
     @contextmanager
-    def _shells_answer(self) -> Iterator[None]:
-        """Convert ShellLost and UnfitForShell from the block to ConnectionLost and HostUnfit, and raise these."""
+    def _host_errors(self) -> Iterator[None]:
+        """Raise ConnectionLost for a ShellLost from the block, and HostUnfit for an UnfitForShell."""
         self._require_connection()
         try:
             yield
@@ -279,7 +279,7 @@ class SshHost(Host):
         Raises: WriteFailed; ConnectionLost, also after `timeout_s`."""
         self._require_connection()
         nonce = secrets.token_hex(8)
-        command = f"{self._script(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
+        command = f"{self._sh_command(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
         with file.open("rb") as source, self._connections.channel() as ssh:
             try:
                 done = subprocess.run(
@@ -303,7 +303,7 @@ class SshHost(Host):
         """Return, without raising it, the error that `what` is not installed; `remedy` says how to install it.
 
         A guest has no network, so nothing can be installed there: the remedy is then to measure on a real host."""
-        if self.reach.called:  # only a guest has a name of this kind
+        if self.target.called:  # only a guest has a name of this kind
             return Unavailable(f"{self.name} does not contain {what}", ON_A_HOST)
         return Unavailable(f"{self.name} has no {what}", remedy)
 
@@ -317,11 +317,13 @@ class SshHost(Host):
         serving = [cpu_of(texts.pop(file)) for file in servers if file in texts]
         return FileReadings(answer.work_began_s, texts, sum(serving, self._shells.spent))
 
-    def timed(self) -> AbstractContextManager[TimedSpan]:
-        return self.exchanges.timed(lambda: self._answer(READ, []).exchange)
+    @contextmanager
+    def timed(self) -> Iterator[TimedSpan]:
+        with self.exchanges.timed(lambda: self._answer(READ, []).exchange) as span:
+            yield span
 
     def be_ready(self, commands: int) -> None:
-        with self._shells_answer():
+        with self._host_errors():
             self._shells.open(commands)
 
     def clock(self) -> ClockSample:
@@ -345,8 +347,8 @@ def _last_line(output: bytes) -> str:
     return lines[-1] if lines else ""
 
 
-def _marked(lines: IO[bytes], nonce: str) -> int | None:
-    """Return the PID that a script prints after its nonce; None if the output ends without it.
+def _pid_after(lines: IO[bytes], nonce: str) -> int | None:
+    """Return the PID that a script prints after its nonce; None if the output ends before.
 
     Earlier lines, such as the greeting of a login, are skipped."""
     for line in iter(lines.readline, b""):
@@ -356,7 +358,7 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
     return None
 
 
-def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
+def split_exit_code(nonce: str, error: bytes) -> tuple[int | None, bytes]:
     """Split the standard error of a spawned process into the exit code after the nonce and the text before the nonce.
 
     The exit code is None if the output has none: the connection was lost."""
@@ -375,7 +377,7 @@ class SshProcess(LocalProcess):
         self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
     def _where(self) -> dict[str, Any]:
-        return {"ssh": self._remote.reach.argv()}
+        return {"ssh": self._remote.target.argv()}
 
     def _end(self) -> None:
         sent_s = time.monotonic()
@@ -384,11 +386,11 @@ class SshProcess(LocalProcess):
             kill_group(self._process)
         self._remote.exchanges.add_end(sent_s)
 
-    def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
+    def _command_result(self, code: int, error: bytes) -> tuple[int, bytes]:
         self._release()
-        code_there, words = ending(self._nonce, error)
-        self._remote.ended(self)
-        if code_there is None:  # the connection was lost, or we gave up waiting: it may still run there
+        remote_code, words = split_exit_code(self._nonce, error)
+        self._remote.forget(self)
+        if remote_code is None:  # the connection was lost, or we gave up waiting: it may still run there
             self._remote.lose(_last_line(error))
             return LOST, words
-        return code_there, words
+        return remote_code, words

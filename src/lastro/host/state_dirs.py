@@ -33,8 +33,6 @@ close "$state" 710 "$group" is_state
 close "$state/rootfs" 700 0 true
 close "$state/scratch" 700 0 true
 close "$run" 710 "$group" is_run"""
-
-
 _REFUSED = 3
 _CLOSE_SOCKETS = 'find "$1" -xdev -maxdepth 4 -type s -exec chmod 600 {} +'
 

@@ -78,15 +78,17 @@ def _memory(value: Any) -> Any:
     return value
 
 
-def _lsm(value: Any) -> Any:
+def _supported_lsm(value: Any) -> Any:
     if value == "selinux":
         raise PydanticCustomError("lsm", "must be 'apparmor' or 'none', but is 'selinux'", {"hint": _NO_SELINUX})
     return value
 
 
-def _platforms(value: Any) -> Any:
+def _known_platforms(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
     known = registry.names("platform")
-    for name in value if isinstance(value, list) else ():
+    for name in value:
         if isinstance(name, str) and name not in known:
             hint = did_you_mean(name, known)
             raise PydanticCustomError("platform", f"has no platform {name!r}", {"hint": hint})
@@ -131,7 +133,7 @@ class TestbedShape(StrictTable):
         plans = {role: plan(getattr(self, role), problems.below(role), role) for role in ROLES}
         for a, b in (("client", "dut"), ("dut", "server")):
             for role, other in ((a, b), (b, a)):
-                if plans[a].reach != plans[b].reach and other not in plans[role].links:
+                if plans[a].target != plans[b].target and other not in plans[role].links:
                     wrong = FieldError(
                         f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
                         f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
@@ -153,10 +155,10 @@ class GuestTable(StrictTable):
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
-    lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
+    lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_supported_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     hypervisor: Literal["none", "xen", "virtualbox"] = "none"
-    platforms: Annotated[list[OneLine], BeforeValidator(_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
+    platforms: Annotated[list[OneLine], BeforeValidator(_known_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
 
 
 _Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '_' and '-'")]
@@ -194,7 +196,7 @@ class GuestPlan:
     programs: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Return the plan as a chapter of provenance: {key: value}, without the name, and programs only if any."""
+        """Return the plan as a chapter of provenance, {key: value}, without the name, and without empty programs."""
         facts = asdict(self) | {name: ", ".join(getattr(self, name)) for name in ("platforms", "programs")}
         del facts["name"]
         return facts if self.programs else {key: value for key, value in facts.items() if key != "programs"}
@@ -204,9 +206,9 @@ class GuestPlan:
 class RolePlan:
     """The host of a role, its CPUs (None: all), and its network cards.
 
-    `reach` is None for this machine. `links` is {neighbouring role: network card}."""
+    `target` is None for this machine. `links` is {neighbouring role: network card}."""
 
-    reach: SshTarget | None = None
+    target: SshTarget | None = None
     cpus: str | None = None
     links: Mapping[str, str] = field(default_factory=dict)
 
@@ -222,16 +224,16 @@ class TestbedFile:
 
     @property
     def place(self) -> str:
-        """What a campaign records to find the testbed again: the absolute path of the file, or the word `guest`."""
+        """The absolute path of the file, or the word `guest`, by which a campaign finds the testbed again."""
         return self.file if self.file == GUEST else str(Path(self.file).absolute())
 
     def provenance(self) -> dict[str, Any]:
-        """Return {role: how its host is reached, its CPUs and network cards} for reports, without paths of SSH keys."""
+        """Return {role: {address, CPUs and network cards of its host}} for reports, without paths of SSH keys."""
         if self.guest or self.guests:
             return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
         by_role: dict[str, Any] = {}
         for role, plan in self.roles.items():
-            host = plan.reach.name if plan.reach else "this machine"
+            host = plan.target.name if plan.target else "this machine"
             by_role[role] = {"reached": host, "cpu_set": plan.cpus or "all", "links": dict(plan.links)}
         return by_role
 
@@ -323,11 +325,11 @@ def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:
             if getattr(table, key) is not None:
                 problems.add((key,), FieldError("applies only to a remote host, but there is no `address`"))
         return RolePlan(None, table.cpus, dict(table.links))
-    reach = SshTarget(
+    target = SshTarget(
         table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,
         table.run,
     )  # fmt: skip
-    return RolePlan(reach, table.cpus, dict(table.links))
+    return RolePlan(target, table.cpus, dict(table.links))
 
 
 def _expanded(path: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
+def run_all(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
     """Run all calls, at most `at_once` at the same time, and return their completed futures in the order of `calls`.
 
     If not enough threads can be started, fewer calls run at the same time, at worst one by one in this thread. After an
@@ -38,7 +38,7 @@ def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
             for future, call in waiting:
                 _complete(future, call)
         wait(futures)
-    finally:  # not by joining: an interrupted `Thread.start` leaves a thread to which there is no reference
+    finally:  # `join` cannot do this: an interrupted `Thread.start` leaves a thread to which there is no reference
         with guard:
             waiting.clear()
         wait(begun)

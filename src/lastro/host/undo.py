@@ -49,13 +49,13 @@ for was in $(echo "$4" | tr , " "); do
 done"""
 
 
-HOLDS = "LASTRO_HOLDS"  # the variable of a process that keeps the mount namespace of a directory
+# If the kernel refuses to keep a mount namespace by a file, a process (the holder) keeps it.
+HOLDER_VARIABLE = "LASTRO_HOLDS"  # in the holder's environment: the directory to which the namespace belongs
+HOLDER_MARK = "held"  # a file in that directory, which shows that there is a holder
 
-HELD = "held"  # a file of a directory whose mount namespace a process keeps
-
-# End the process that keeps the mount namespace HOME/mnt, if it still is that process.
-_LET_GO = f"""link=$(readlink "$1/mnt") && pid=${{link#/proc/}} && pid=${{pid%/ns/mnt}} &&
-grep -qzxF "{HOLDS}=$1" "/proc/$pid/environ" && kill -KILL "$pid\""""
+# Kill the holder of the mount namespace HOME/mnt, unless the PID now belongs to another process.
+_END_HOLDER = f"""link=$(readlink "$1/mnt") && pid=${{link#/proc/}} && pid=${{pid%/ns/mnt}} &&
+grep -qzxF "{HOLDER_VARIABLE}=$1" "/proc/$pid/environ" && kill -KILL "$pid\""""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
     return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
 
 
-_of_netns = _matches(r"lastro-TOKEN-[A-Za-z0-9_.-]+")
+_is_own_netns = _matches(r"lastro-TOKEN-[A-Za-z0-9_.-]+")
 
 
 def _undo_netns(host: Host, name: str) -> None:
@@ -138,8 +138,8 @@ def _undo_directory(host: Host, name: str) -> None:
     """Remove a directory. File systems below it are unmounted first, so that their contents are not removed."""
     if mounts := mounts_below(host, name):
         for place in mounts:
-            if host.view.exists(f"{place}/{HELD}"):
-                host.run(["sh", "-c", _LET_GO, "let-go", place], check=False)
+            if host.view.exists(f"{place}/{HOLDER_MARK}"):
+                host.run(["sh", "-c", _END_HOLDER, "let-go", place], check=False)
         host.run(["umount", "--lazy", *mounts])
     if host.view.exists(name):
         host.run(["rm", "-rf", "--one-file-system", name])
@@ -161,20 +161,20 @@ def _undo_mount(host: Host, name: str) -> None:
 
 def _is_own_interface(owner: Owner, name: str) -> bool:
     link, inside, netns, state = _moved_card(name)
-    names_are_links = all(re.fullmatch(_LINK, each) for each in (link, inside))
-    return names_are_links and _of_netns(owner, netns) and (not state or _CARD_STATE.fullmatch(state) is not None)
+    are_link_names = all(re.fullmatch(_LINK, part) for part in (link, inside))
+    return are_link_names and _is_own_netns(owner, netns) and (not state or _CARD_STATE.fullmatch(state) is not None)
 
 
 def _undo_interface(host: Host, name: str) -> None:
     """Move a network card back from a role's namespace, without the role's addresses.
 
-    `name` is `LINK@NAMESPACE`, `LINK=NAME@NAMESPACE` if the card has another name there, each with `:STATE` for what to
-    switch on again. It is not an error if the card does not exist, or is already back."""
+    `name` is `LINK@NAMESPACE`, or `LINK=NAME@NAMESPACE` if the card has another name there. Both may end in `:STATE`,
+    the state to restore. It is not an error if the card does not exist, or is already back."""
     host.run(["sh", "-e", "-c", CARD_BACK, "back", *_moved_card(name)])
 
 
 def _moved_card(name: str) -> tuple[str, str, str, str]:
-    """Return (card, its name in the namespace, the namespace, the words of its state) of an object in the ledger."""
+    """Parse the name of a moved card in the ledger as (card, its name in the namespace, namespace, words of state)."""
     link, _, place = name.partition("@")
     card, renamed, inside = link.partition("=")
     netns, _, state = place.partition(":")
@@ -211,9 +211,7 @@ def kernel_module(host: Host, name: str) -> str:
 
 
 def _undo_module(host: Host, name: str) -> None:
-    """Remove a module that was loaded in this boot, unless another module uses it by now.
-
-    After another boot, it would be somebody else's."""
+    """Remove a module that was loaded in this boot. After another boot, a loaded module is not Lastro's."""
     module, _, _ = name.partition("@")
     users = f"/sys/module/{module}/refcnt"
     if host.view.read([users]).get(users, "").strip() == "0" and name == kernel_module(host, module):
@@ -233,7 +231,7 @@ def mounts_below(host: Host, directory: str) -> list[str]:
 
 
 UNDO: dict[str, ObjectKind] = {
-    "netns": ObjectKind(_of_netns, _undo_netns),
+    "netns": ObjectKind(_is_own_netns, _undo_netns),
     "netns-dir": ObjectKind(lambda _, name: name == str(NETNS_DIR), _undo_netns_dir),
     "cgroup": ObjectKind(lambda of, name: _is_below(name, PurePosixPath("/lastro", of.token)), _undo_cgroup),
     "directory": ObjectKind(

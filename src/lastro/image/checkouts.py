@@ -65,8 +65,8 @@ def checkout_of(source: GitSource, revision: str, store: Path, host: Host) -> Ch
             f"{what}: {place} is not a Git repository",
             f"commit {what} to a Git repository first: git init, git add, git commit",
         )
-    asked = f"{revision}^{{commit}}"
-    commit = _git(source, host, "rev-parse", "--verify", "--quiet", "--end-of-options", asked)
+    expression = f"{revision}^{{commit}}"
+    commit = _git(source, host, "rev-parse", "--verify", "--quiet", "--end-of-options", expression)
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
         raise InputError(
             f"{what}: {place} has no revision '{revision}'",
@@ -106,16 +106,16 @@ def ensure(checkout: Checkout, host: Host) -> Path:
 
 def _build(checkout: Checkout, tree: Path, host: Host) -> None:
     source = checkout.source
-    asked = f"{source.what}: {shlex.join(source.build)} at commit {checkout.commit[:12]}"
+    task = f"{source.what}: {shlex.join(source.build)} at commit {checkout.commit[:12]}"
     argv = ["sh", "-c", 'cd "$0" && exec "$@" 2>&1', str(tree), *source.build]
     try:
         done = host.run(argv, timeout_s=_BUILD_TIMEOUT_S, check=False)
     except CommandTimeout as error:
-        raise ImageError(f"{asked} did not end within {_BUILD_TIMEOUT_S:g} s", "build less, or faster") from error
+        raise ImageError(f"{task} did not end within {_BUILD_TIMEOUT_S:g} s", "build less, or faster") from error
     if done.returncode:
         lines = [line.rstrip() for line in done.text.splitlines() if line.strip()][-_LAST_LINES:]
         raise ImageError(
-            f"{asked} ended with exit code {done.returncode}: {' / '.join(lines) or 'it printed nothing'}",
+            f"{task} ended with exit code {done.returncode}: {' / '.join(lines) or 'it printed nothing'}",
             "build this commit by hand in a clone, as root",
         )
 

@@ -3,8 +3,8 @@
 So the functions are the same on each platform, each remote host and in each virtual machine, and the digest of the root
 filesystem covers them. Here, their files are copied and read, but never executed: they run in instances only.
 
-The directories in `OPEN` are empty, since an instance mounts its own there. Times are not preserved, nor are owners
-unless root owns the files, so that a copy of the same files is the same function.
+The directories in `MOUNT_POINTS` are empty, since an instance mounts its own there. Times are not preserved. Owners are
+preserved only if root owns the directory. So a copy of the same files is the same function.
 
 Podman pulls an image into a private store, which is removed with the workshop."""
 
@@ -28,15 +28,15 @@ from lastro.image import rootfs
 from lastro.image.manifest import Image
 from lastro.image.workshop import building, proxies, workshop
 from lastro.results.files import write_atomically
-from lastro.shapes import made
+from lastro.shapes import from_plain
 from lastro.study.own_function import OwnFunction
 
-PLACE = "functions"  # in the root filesystem
-OPEN = ("dev", "proc", "run", "sys", "tmp")
+FUNCTIONS = "functions"  # in the root filesystem
+MOUNT_POINTS = ("dev", "proc", "run", "sys", "tmp")
 _PULL_S, COPY_S = 1800.0, 1800.0
 _ELF_BYTES = 20
 _MOST_LINKS = 40  # as in Linux
-TIME = "--mtime=@1700000000"
+_MTIME = "--mtime=@1700000000"
 # $1 is a new directory, seen at $2, since Podman refuses long paths; $3 is the reference. Podman keeps locks in
 # /dev/shm, and a cache of what it has seen.
 _PULL = """mount --bind "$1" "$2"; cd "$2"; export CONTAINERS_CONF="$2/conf"
@@ -69,71 +69,71 @@ class InstalledFunction:
 
 def function_in(image: Image, name: str) -> InstalledFunction | None:
     """Return the function `name` in a root filesystem; None if there is no function of that name."""
-    file = image.tree / PLACE / f"{name}.json"
-    return made(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
+    file = image.tree / FUNCTIONS / f"{name}.json"
+    return from_plain(InstalledFunction, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
 
 
-def described(image: Image) -> dict[str, Any]:
+def function_descriptions(image: Image) -> dict[str, Any]:
     """Return {name: contents of its JSON file} of the functions in a root filesystem, for provenance."""
-    files = sorted((image.tree / PLACE).glob("*.json"))
+    files = sorted((image.tree / FUNCTIONS).glob("*.json"))
     return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
-def added(image: Image, functions: Sequence[OwnFunction], store: Path, host: Host) -> Image:
+def with_functions(image: Image, functions: Sequence[OwnFunction], store: Path, host: Host) -> Image:
     """Return `image` with these functions added; make that image if necessary.
 
     Raises: InputError when a function has no files or no command; ImageError when its files cannot be used."""
     if not functions:
         return image
-    what = f"the root filesystem with {', '.join(each.name for each in functions)}"
+    what = f"the root filesystem with {', '.join(function.name for function in functions)}"
     with workshop(store) as work, building(what, store, ""):
         stage = work / "stage"
-        trees = {each.name: _prepared(each, work, stage / PLACE, store, host) for each in functions}
-        texts = [(stage / PLACE / f"{name}.json").read_text(encoding="utf-8") for name in trees]
+        trees = {function.name: _prepare(function, work, stage / FUNCTIONS, store, host) for function in functions}
+        texts = [(stage / FUNCTIONS / f"{name}.json").read_text(encoding="utf-8") for name in trees]
         key = hashlib.sha256("\0".join([image.digest, *trees, *texts]).encode()).hexdigest()[:16]
-        if found := rootfs.kept(key, store):
-            return rootfs.whole(found, host)
+        if stored := rootfs.stored_image(key, store):
+            return rootfs.checked_image(stored, host)
         home = work / "image"
         home.mkdir()
         tar = home / "rootfs.tar"
         host.run(["cp", "--reflink=auto", str(image.tar), str(tar)], timeout_s=COPY_S)
-        skeleton = [*appending(tar), "--owner=0", "--group=0", "--no-recursion", f"--directory={stage}"]
-        host.run([*skeleton, f"./{PLACE}", *(f"./{PLACE}/{name}.json" for name in trees)])
+        skeleton = [*append_argv(tar), "--owner=0", "--group=0", "--no-recursion", f"--directory={stage}"]
+        host.run([*skeleton, f"./{FUNCTIONS}", *(f"./{FUNCTIONS}/{name}.json" for name in trees)])
         for name, tree in trees.items():
-            host.run([*appending(tar), *_files_of(name, tree)], timeout_s=COPY_S)
-            host.run([*skeleton, *(f"./{PLACE}/{name}/{each}" for each in OPEN)])
-        return rootfs.put(home, key, store, host)
+            host.run([*append_argv(tar), *_files_of(name, tree)], timeout_s=COPY_S)
+            host.run([*skeleton, *(f"./{FUNCTIONS}/{name}/{mount_point}" for mount_point in MOUNT_POINTS)])
+        return rootfs.store_image(home, key, store, host)
 
 
-def appending(tar: Path) -> list[str]:
-    return ["tar", "--append", "--sort=name", TIME, "--numeric-owner", f"--file={tar}"]
+def append_argv(tar: Path) -> list[str]:
+    return ["tar", "--append", "--sort=name", _MTIME, "--numeric-owner", f"--file={tar}"]
 
 
 def _files_of(name: str, tree: Path) -> list[str]:
     """Return arguments for tar that add the files in `tree` as the function `name` of the root filesystem."""
     owner = [] if tree.stat().st_uid == 0 else ["--owner=0", "--group=0"]
-    left_out = [f"--exclude=./{each}" for each in OPEN]
-    place = f"--transform=s,^\\.,./{PLACE}/{name},S"  # but not in targets of symbolic links
+    left_out = [f"--exclude=./{mount_point}" for mount_point in MOUNT_POINTS]
+    place = f"--transform=s,^\\.,./{FUNCTIONS}/{name},S"  # but not in targets of symbolic links
     return [*owner, "--one-file-system", "--anchored", *left_out, place, f"--directory={tree}", "."]
 
 
-def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
-    """Check a function's files, write its JSON file into `described`, and return the directory with the files.
+def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host: Host) -> Path:
+    """Check a function's files, write its JSON file into `descriptions`, and return the directory of the files.
 
-    Raises: as `added`."""
+    Raises: as `with_functions`."""
     tree = Path(own.directory)
     config: Mapping[str, Any] = {}
     if own.image:
-        tree, config = pulled(own.image, f"function '{own.name}'", work / f"pulled-{own.name}", host)
+        tree, config = pull_image(own.image, f"function '{own.name}'", work / f"pulled-{own.name}", host)
     if not tree.is_dir():
         raise InputError(f"function '{own.name}': {tree} is not a directory", "name a directory with its files")
     if store.resolve().is_relative_to(tree.resolve()):
         raise InputError(f"function '{own.name}': {tree} contains Lastro's own files", "name one with its files only")
-    for each in OPEN:
-        (described / own.name / each).mkdir(parents=True)
-        (described / own.name / each).chmod(0o1777 if each == "tmp" else 0o755)
+    for mount_point in MOUNT_POINTS:
+        (descriptions / own.name / mount_point).mkdir(parents=True)
+        (descriptions / own.name / mount_point).chmod(0o1777 if mount_point == "tmp" else 0o755)
     part = work / f"{own.name}.tar"
-    host.run([*appending(part), *_files_of(own.name, tree)], timeout_s=COPY_S)
+    host.run([*append_argv(part), *_files_of(own.name, tree)], timeout_s=COPY_S)
     with open(part, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     variables = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
@@ -150,9 +150,9 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
     _require_usable(own.name, installed, part)
     part.unlink()
     write_atomically(
-        described / f"{own.name}.json",
+        descriptions / f"{own.name}.json",
         json.dumps(
-            {name: each for name, each in asdict(installed).items() if name != "commit" or each},
+            {name: value for name, value in asdict(installed).items() if name != "commit" or value},
             indent=1,
             sort_keys=True,
         )
@@ -161,7 +161,7 @@ def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: 
     return tree
 
 
-def pulled(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
+def pull_image(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Mapping[str, Any]]:
     """Pull an OCI image into `work`; return the directory of its files, and its configuration.
 
     `user` says in messages what requires the image. Raises: ImageError."""
@@ -182,10 +182,10 @@ def pulled(reference: str, user: str, work: Path, host: Host) -> tuple[Path, Map
 
 
 def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None:
-    """Check that no device is among the files, and that this machine can run the command. Raises: as `added`."""
+    """Check that no file is a device, and that this machine can run the command. Raises: as `with_functions`."""
     with tarfile.open(part) as archive:
-        members = {posixpath.relpath(each.name, f"./{PLACE}/{name}"): each for each in archive}
-        if device := next((path for path, each in members.items() if each.ischr() or each.isblk()), None):
+        members = {posixpath.relpath(member.name, f"./{FUNCTIONS}/{name}"): member for member in archive}
+        if device := next((path for path, member in members.items() if member.ischr() or member.isblk()), None):
             raise ImageError(
                 f"function '{name}': {'/' + device!a} is a device", "remove it: an instance has its own /dev"
             )
@@ -194,23 +194,25 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
                 continue
             if not argv:
                 raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
-            places = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
-            paths = (followed(members, posixpath.join("/", installed.directory, each, argv[0])) for each in places)
+            directories = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
+            paths = (
+                follow_links(members, posixpath.join("/", installed.directory, each, argv[0])) for each in directories
+            )
             named = (members[path] for path in paths if path in members)
-            program = next((each for each in named if each.isfile() or each.islnk()), None)
+            program = next((member for member in named if member.isfile() or member.islnk()), None)
             if program is None or not program.mode & 0o111:
                 raise InputError(
                     f"function '{name}': its files have no executable program {argv[0]!r}, which is its {what}",
                     "name it by its path in them",
                 )
-            if (file := archive.extractfile(program)) and _of_other_machine(file.read(_ELF_BYTES)):
+            if (file := archive.extractfile(program)) and _is_foreign_elf(file.read(_ELF_BYTES)):
                 raise ImageError(
                     f"function '{name}': {argv[0]} is not for this machine, which is {platform.machine()}",
                     "build it for this machine",
                 )
 
 
-def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
+def follow_links(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     """Return the path to which `path` leads when the symbolic links among `members` are followed.
 
     `members` are the files by path, relative to the root from which absolute links start. The result is relative to
@@ -218,7 +220,7 @@ def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):
         parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]
-        link = next((str(each) for each in parents if str(each) in members and members[str(each)].issym()), None)
+        link = next((path for path in map(str, parents) if path in members and members[path].issym()), None)
         if link is None:
             break
         target = posixpath.join("/", posixpath.dirname(link), members[link].linkname, posixpath.relpath(path, link))
@@ -226,11 +228,9 @@ def followed(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     return path
 
 
-def _of_other_machine(head: bytes) -> bool:
-    """Return whether `head`, the first bytes of a program, are of an ELF file for another processor.
-
-    False for scripts."""
-    with open("/proc/self/exe", "rb") as own:
+def _is_foreign_elf(head: bytes) -> bool:
+    """Return whether `head`, the first bytes of a program, begins an ELF file for another processor."""
+    with open("/proc/self/exe", "rb") as own_program:
         kind, machine = slice(4, 6), slice(18, 20)  # elf(5): word size and byte order; e_machine
-        here = own.read(_ELF_BYTES)
+        here = own_program.read(_ELF_BYTES)
     return head.startswith(b"\x7fELF") and (head[kind], head[machine]) != (here[kind], here[machine])

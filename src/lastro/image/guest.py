@@ -133,25 +133,25 @@ def ensure(image: Image, store: Path, host: Host) -> Guest:
         return Guest(kernel.release, kernel.image, kernel.elf, initramfs, disk)
 
 
-def sent(made: Guest, image: Image, host: Host, store: Path) -> Guest:
-    """Return the files `made` as they are on the host that boots the guest: `made` itself, unless that host is remote.
+def on_host(guest: Guest, image: Image, host: Host, store: Path) -> Guest:
+    """Return the files of a guest on the host that boots it: `guest` itself, unless that host is remote.
 
     On a remote host, the files are below `store`. Kernel and initramfs are copied there once. The disk is made there
     once, from `image`, the copy of the root filesystem on that host, and has the same content as the disk here.
 
     Raises: ImageError."""
     if not isinstance(host, SshHost):
-        return made
+        return guest
 
-    here = made.initramfs.parent
+    here = guest.initramfs.parent
 
     def place(file: Path) -> Path:
         return store / file.relative_to(here)
 
-    disk = place(made.disk)
+    disk = place(guest.disk)
     try:
         with host.recorded():
-            for file in made.to_send:
+            for file in guest.to_send:
                 if not host.view.exists(str(place(file))):
                     host.send(file, str(place(file)))
             if not host.view.exists(str(disk)):
@@ -160,8 +160,8 @@ def sent(made: Guest, image: Image, host: Host, store: Path) -> Guest:
     except (CommandFailed, CommandTimeout, WriteFailed) as error:
         why = f"the files of guests could not be made on {host.name}: {error}"
         raise ImageError(why, "is its disk full?") from error
-    elf = place(made.elf) if made.elf else None
-    return Guest(made.release, place(made.image), elf, place(made.initramfs), disk)
+    elf = place(guest.elf) if guest.elf else None
+    return Guest(guest.release, place(guest.image), elf, place(guest.initramfs), disk)
 
 
 def ensure_kernel(
@@ -184,23 +184,23 @@ def ensure_kernel(
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap, which fetches the guest kernel, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work:
-        extract, kept = work / "extract", work / "kept"
+        extract, target = work / "extract", work / "kernel"
         options = ["--variant=extract", f"--include={','.join((package, *_TOOLS))}"]
         argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
         _as_before_debian_13(extract)
-        kept.mkdir()
-        version = _keep_kernel(extract, kept)
+        target.mkdir()
+        version = _copy_kernel(extract, target)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
         modules = extract / "lib/modules" / version
-        _keep_modules(modules, kept / "modules", MODULES)
+        _copy_modules(modules, target / "modules", MODULES)
         if on_disk:
-            _keep_modules(modules, work / "more" / version, (*MODULES, *on_disk))
+            _copy_modules(modules, work / "more" / version, (*MODULES, *on_disk))
             for index in modules.glob("modules.*.bin"):  # kmod reads no other; absent modules are absent all the same
                 shutil.copy(index, work / "more" / version)
-            make_disk(work / "more", kept / "modules.img", kernel.directory.name, MODULES_BYTES, host)
-        shutil.copy(extract / "bin/busybox", kept / "busybox")
-        put(kept, kernel.directory)
+            make_disk(work / "more", target / "modules.img", kernel.directory.name, MODULES_BYTES, host)
+        shutil.copy(extract / "bin/busybox", target / "busybox")
+        put(target, kernel.directory)
     return kernel
 
 
@@ -227,20 +227,20 @@ def _as_before_debian_13(extract: Path) -> None:
             (extract / "boot" / f"{file.name}-{kernel.parent.name}").symlink_to(file)
 
 
-def _keep_kernel(extract: Path, kept: Path) -> str:
-    """Copy the kernel into `kept`, also unpacked, and return its release, such as `6.1.0-31-amd64`."""
+def _copy_kernel(extract: Path, target: Path) -> str:
+    """Copy the kernel into `target`, also unpacked, and return its release, such as `6.1.0-31-amd64`."""
     [image] = (extract / "boot").glob("vmlinuz-*")
     version = image.name.removeprefix("vmlinuz-")
-    shutil.copy(image, kept / "vmlinuz")
-    shutil.copy(extract / "boot" / f"config-{version}", kept / "config")
-    (kept / "release").write_text(version + "\n")
-    elf = unpacked(image.read_bytes())
+    shutil.copy(image, target / "vmlinuz")
+    shutil.copy(extract / "boot" / f"config-{version}", target / "config")
+    (target / "release").write_text(version + "\n")
+    elf = elf_in(image.read_bytes())
     if elf is not None:
-        (kept / "vmlinux").write_bytes(elf)
+        (target / "vmlinux").write_bytes(elf)
     return version
 
 
-def unpacked(image: bytes) -> bytes | None:
+def elf_in(image: bytes) -> bytes | None:
     """Return the ELF file inside a bzImage; None if `image` has none that is packed by xz or gzip.
 
     Source: Linux x86 boot protocol 2.08."""
@@ -262,24 +262,24 @@ def unpacked(image: bytes) -> bytes | None:
     return elf if elf.startswith(b"\x7fELF") else None
 
 
-def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
-    """Copy the modules that match a pattern, and the modules that they require, from `source` to `kept`.
+def _copy_modules(source: Path, target: Path, patterns: Iterable[str]) -> None:
+    """Copy the modules that match a pattern, and the modules that they require, from `source` to `target`.
 
     The files that busybox's modprobe reads are written there, too."""
     lines = (source / "modules.dep").read_text(encoding="utf-8").splitlines()
-    needs = {path: others.split() for path, _, others in (line.partition(":") for line in lines)}
-    wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in patterns)}
-    wanted |= {other for path in wanted for other in needs[path]}
+    requires = {path: others.split() for path, _, others in (line.partition(":") for line in lines)}
+    wanted = {path for path in requires if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in patterns)}
+    wanted |= {other for path in wanted for other in requires[path]}
     for path in sorted(wanted):
-        (kept / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / path, kept / path)
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / path, target / path)
     names = {path.rpartition("/")[2].partition(".ko")[0].replace("-", "_") for path in wanted}
-    dependencies = [f"{path}: {' '.join(needs[path])}".rstrip() for path in sorted(wanted)]
-    (kept / "modules.dep").write_text("\n".join(dependencies) + "\n")
+    dependencies = [f"{path}: {' '.join(requires[path])}".rstrip() for path in sorted(wanted)]
+    (target / "modules.dep").write_text("\n".join(dependencies) + "\n")
     aliases = (source / "modules.alias").read_text(encoding="utf-8").splitlines()
-    (kept / "modules.alias").write_text("".join(f"{line}\n" for line in aliases if line.split()[-1] in names))
+    (target / "modules.alias").write_text("".join(f"{line}\n" for line in aliases if line.split()[-1] in names))
     for extra in ("modules.builtin", "modules.order"):
-        shutil.copy(source / extra, kept / extra)
+        shutil.copy(source / extra, target / extra)
 
 
 def ensure_initramfs(

@@ -120,7 +120,7 @@ def to_build(
     debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
     made = debian.directory.is_dir()
     recipe = recipe_of(release, image.snapshot, platforms, hypervisor, debian.release if made else "")
-    found = [] if rootfs.find(recipe, state / "rootfs") else [f"the userland of {release}"]
+    found = [] if rootfs.built_image(recipe, state / "rootfs") else [f"the userland of {release}"]
     return found if made else [*found, f"{package} of {origin}"]
 
 
@@ -137,7 +137,7 @@ def recipe_of(
 ) -> rootfs.ImageRecipe:
     """Return the recipe of the guest's own root filesystem.
 
-    `kernel` is the release of the kernel for which the modules of the hypervisor are built, if it has any."""
+    `kernel` is the release of the guest's kernel. Modules of the hypervisor, if any, are built for it."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}

@@ -48,7 +48,7 @@ class Image:
 
     @property
     def snapshot(self) -> str:
-        """The time of the snapshot of Debian's archive from which it was built; empty if it was built from a mirror."""
+        """The time of the snapshot of Debian's archive that the image was built from; empty if from a mirror."""
         return snapshot_in(self.tree)
 
     @property
@@ -59,10 +59,12 @@ class Image:
 def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
     """Compare a tree on a host with the image's tar on this machine, except the contents of files.
 
-    `first_id` is what was added to the owners of the tree when it was made. Raises: ImageError if they differ."""
-    wanted, found = _wanted(image), _entries_of(host.view.described(str(tree)), first_id)
-    differing = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
-    _refuse(tree, host, [_difference(path, wanted, found) for path in differing])
+    `first_id` is the number that `rootfs.shifted_tree` added to the owners of the tree; 0 otherwise.
+
+    Raises: ImageError if they differ."""
+    expected, found = _manifest(image), _entries_of_listing(host.view.listing(str(tree)), first_id)
+    differing = sorted(path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path))
+    _refuse(tree, host, [_difference(path, expected, found) for path in differing])
 
 
 def verify(image: Image, host: Host) -> None:
@@ -88,25 +90,25 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
         )
 
 
-def keep(image: Image) -> Entries:
+def write_manifest(image: Image) -> Entries:
     """Read the tar, save a description of its entries for later checks in a file next to it, and return them.
 
     Raises: ImageError when the SHA-256 of the tar is not the digest of the image."""
     _require_digest(image)
-    entries = _of_tar(image.tar)
+    entries = _entries_of_tar(image.tar)
     write_atomically(_file(image), json.dumps({"tar": _identity(image.tar), "entries": entries}))
     return entries
 
 
-def _wanted(image: Image) -> Entries:
+def _manifest(image: Image) -> Entries:
     try:
-        kept = json.loads(_file(image).read_text(encoding="utf-8"))
-        if kept["tar"] == _identity(image.tar):
-            entries: dict[str, str] = kept["entries"]
+        saved = json.loads(_file(image).read_text(encoding="utf-8"))
+        if saved["tar"] == _identity(image.tar):
+            entries: dict[str, str] = saved["entries"]
             return entries
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         pass  # written by an older Lastro, or incomplete
-    return keep(image)
+    return write_manifest(image)
 
 
 def _file(image: Image) -> Path:
@@ -128,7 +130,7 @@ def _require_digest(image: Image) -> None:
         )
 
 
-def _of_tar(tar: Path) -> dict[str, str]:
+def _entries_of_tar(tar: Path) -> dict[str, str]:
     entries: dict[str, str] = {}
     with tarfile.open(tar, "r:") as archive:
         for member in archive:
@@ -142,12 +144,12 @@ def _of_tar(tar: Path) -> dict[str, str]:
     return entries
 
 
-def _entries_of(described: str, first_id: int) -> dict[str, str]:
-    """Return {path: description} of the inodes of a tree, from what `find` printed.
+def _entries_of_listing(listing: str, first_id: int) -> dict[str, str]:
+    """Return {path: description} of the inodes of a tree from its `Files.listing`.
 
     `first_id` is subtracted from all owners."""
     entries = {}
-    for line in described.split("\0")[:-1]:
+    for line in listing.split("\0")[:-1]:
         kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
         owners = int(uid) - first_id, int(gid) - first_id
         entries[path] = _entry(kind, mode, *owners, int(size), float(time), target)
@@ -161,8 +163,8 @@ def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, t
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 
-def _difference(path: str, wanted: Entries, entries: Entries) -> str:
+def _difference(path: str, expected: Entries, found: Entries) -> str:
     name = ascii(f"/{path}")
-    if path not in wanted:
+    if path not in expected:
         return f"{name} was added"
-    return f"{name} is missing" if path not in entries else f"{name} is '{entries[path]}' and was '{wanted[path]}'"
+    return f"{name} is missing" if path not in found else f"{name} is '{found[path]}' and was '{expected[path]}'"

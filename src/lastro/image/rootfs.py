@@ -28,7 +28,7 @@ PACKAGES = (
     "iperf3", "iproute2", "iptables", "iputils-ping", "netcat-openbsd", "nftables", "stress", "stress-ng",
 )  # fmt: skip
 # Extracting the tar loses file capabilities, so the tar must have none either, or ping would differ between the two.
-WITHOUT_FILE_CAPABILITIES = 'chroot "$1" setcap -r /usr/bin/ping || true'
+DROP_FILE_CAPABILITIES = 'chroot "$1" setcap -r /usr/bin/ping || true'
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _BUILD_TIMEOUT_S = 1800.0
 _UNPACK = """cd "$1"; echo "$2  rootfs.tar" | sha256sum --check --quiet; rm -rf unpacking; mkdir unpacking
@@ -52,13 +52,13 @@ class ImageAdditions:
 
     `packages` are Debian packages.
     `files` are programs or directories of this host, to copy to /usr/local/bin.
-    `functions` are network functions of the user's own, which `functions.added` adds."""
+    `functions` are network functions of the user's own, which `functions.with_functions` adds."""
 
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     functions: tuple[OwnFunction, ...] = ()
 
-    def and_of(self, other: ImageAdditions) -> ImageAdditions:
+    def combined_with(self, other: ImageAdditions) -> ImageAdditions:
         return ImageAdditions(
             self.packages + other.packages, self.files + other.files, self.functions + other.functions
         )
@@ -76,7 +76,7 @@ class ImageRecipe:
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
     extra_files: tuple[str, ...] = ()
-    hooks: tuple[str, ...] = (WITHOUT_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
+    hooks: tuple[str, ...] = (DROP_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
     snapshot: str = ""
     components: str = ""  # of Debian's archive, with commas; empty: main
 
@@ -105,12 +105,12 @@ class ImageRecipe:
         return digest.hexdigest()[:16]
 
 
-def find(recipe: ImageRecipe, store: Path) -> Image | None:
+def built_image(recipe: ImageRecipe, store: Path) -> Image | None:
     """Return the image that was built by a recipe before; None if there is none."""
-    return kept(recipe.key, store)
+    return stored_image(recipe.key, store)
 
 
-def kept(key: str, store: Path) -> Image | None:
+def stored_image(key: str, store: Path) -> Image | None:
     """Return the image that was stored under a key; None if there is none."""
     pointer = store / "recipes" / key
     digest = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
@@ -122,17 +122,17 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
     Raises: ImageError if a tool failed, with its last output, or if the tree has changed since it was built."""
-    image = find(recipe, store)
-    return _build(recipe, store, host) if image is None else whole(image, host)
+    image = built_image(recipe, store)
+    return _build(recipe, store, host) if image is None else checked_image(image, host)
 
 
-def whole(image: Image, host: Host) -> Image:
+def checked_image(image: Image, host: Host) -> Image:
     """Return the image after checking its tree against its tar; unpack the tree first if it is missing.
 
-    The use of the image is recorded for `stock`. Raises: ImageError when the tree has changed."""
+    The time is recorded as the image's last use, for `stock`. Raises: ImageError when the tree has changed."""
     os.utime(image.directory)
     if not image.tree.is_dir():
-        manifest.keep(image)
+        manifest.write_manifest(image)
         with workshop(image.directory) as work:
             _extract(image.tar, work, host)
             work.rename(image.tree)
@@ -140,33 +140,33 @@ def whole(image: Image, host: Host) -> Image:
     return image
 
 
-def sent(image: Image, host: Host, store: Path) -> Image:
+def on_host(image: Image, host: Host, store: Path) -> Image:
     """Return the image on `host`: `image` itself, unless the host is remote.
 
     For a remote host, it is a copy below `store`, which is made once, and is verified. Raises: ImageError when the copy
     is incomplete, or the host has another architecture."""
     if not isinstance(host, SshHost):
         return image
-    there, own = Image(image.digest, store / image.name), platform.machine()
-    if (architecture := host.run(["uname", "-m"]).text.strip()) != own:
+    copy, here = Image(image.digest, store / image.name), platform.machine()
+    if (architecture := host.run(["uname", "-m"]).text.strip()) != here:
         raise ImageError(
-            f"{host.name} has architecture {architecture}, but the root filesystem is for {own}",
+            f"{host.name} has architecture {architecture}, but the root filesystem is for {here}",
             "run Lastro on a machine with the testbed's architecture",
         )
-    if not host.view.exists(str(there.tree)):
+    if not host.view.exists(str(copy.tree)):
         try:
             with host.recorded():
-                host.send(image.tar, f"{there.tar}")
-                host.run(["sh", "-ec", _UNPACK, "unpack", str(there.directory), image.digest], timeout_s=600)
+                host.send(image.tar, str(copy.tar))
+                host.run(["sh", "-ec", _UNPACK, "unpack", str(copy.directory), image.digest], timeout_s=600)
         except (CommandFailed, CommandTimeout, WriteFailed) as error:
             raise ImageError(
                 f"the root filesystem could not be copied to {host.name}: {error}", "is its disk full?"
             ) from error
-    manifest.check(image, there.tree, host)
-    return there
+    manifest.check(image, copy.tree, host)
+    return copy
 
 
-def shifted(image: Image, original: Image, first_id: int, host: Host) -> Path:
+def shifted_tree(image: Image, original: Image, first_id: int, host: Host) -> Path:
     """Return a copy of the image's tree with `first_id` added to the owner and group of every file.
 
     A user namespace runs the copy. It is made once, on `host`, next to the tree of `image`. `original` is the same
@@ -198,10 +198,10 @@ def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
         raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
         host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
-        return put(work, recipe.key, store, host)
+        return store_image(work, recipe.key, store, host)
 
 
-def put(work: Path, key: str, store: Path, host: Host) -> Image:
+def store_image(work: Path, key: str, store: Path, host: Host) -> Image:
     """Store the image whose tar is in the workshop `work`, record it under `key`, and return it."""
     tar, tree = work / "rootfs.tar", work / "rootfs"
     tree.mkdir()
@@ -211,7 +211,7 @@ def put(work: Path, key: str, store: Path, host: Host) -> Image:
     image = Image(digest, store / digest[:12])
     if not image.directory.exists():
         work.rename(image.directory)
-    manifest.keep(image)
+    manifest.write_manifest(image)
     (store / "recipes").mkdir(exist_ok=True)
     (store / "recipes" / key).write_text(digest + "\n")
     return image

@@ -1,7 +1,7 @@
 """The root filesystems in the state directory, when each was last used, and the removal of old ones.
 
-What was made from a root filesystem is removed with it: the disk of virtual machines, and what private daemons keep
-for a variant that has it. Checkouts are listed and removed in the same way."""
+What was made from a root filesystem is removed with it: the disk of virtual machines, and the data of private daemons
+for variants that use it. Checkouts are listed and removed in the same way."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import HostError
-from lastro.image.functions import PLACE
+from lastro.image.functions import FUNCTIONS
 
 _IMAGE = re.compile(r"[0-9a-f]{12}")
 _CHECKOUT = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredTree:
     """A root filesystem or a checkout in the state directory.
 
     `what` describes it for users.
@@ -39,19 +39,18 @@ class Kept:
         return sum(_disk_bytes(path) for path in self.paths)
 
 
-def kept(state: Path) -> list[Kept]:
+def stored_trees(state: Path) -> list[StoredTree]:
     """Return the root filesystems and checkouts in the state directory, the most recently used first."""
-    found = [*_images(state), *_checkouts(state)]
-    return sorted(found, key=lambda each: each.used_s, reverse=True)
+    return sorted([*_images(state), *_checkouts(state)], key=lambda stored: stored.used_s, reverse=True)
 
 
-def unused(state: Path, age_s: float) -> list[Kept]:
+def unused_trees(state: Path, age_s: float) -> list[StoredTree]:
     """Return the root filesystems and checkouts that were not used in the last `age_s` seconds."""
     limit_s = time.time() - age_s
-    return [each for each in kept(state) if each.used_s < limit_s]
+    return [stored for stored in stored_trees(state) if stored.used_s < limit_s]
 
 
-def remove(old: Kept, state: Path) -> None:
+def remove(old: StoredTree, state: Path) -> None:
     """Remove a root filesystem or a checkout. No other Lastro may be running. Raises: HostError if a file remains."""
     try:
         for pointer in (state / "rootfs" / "recipes").glob("*"):
@@ -63,37 +62,33 @@ def remove(old: Kept, state: Path) -> None:
         raise HostError(f"{old.name} cannot be removed: {error}", "find out what uses it, then try again") from error
 
 
-def _images(state: Path) -> Iterator[Kept]:
+def _images(state: Path) -> Iterator[StoredTree]:
     for directory in (state / "rootfs").glob("*"):
         if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
             name = directory.name
-            more = [
-                path
-                for kind in ("guest/disk", "docker*", "containerd", "pod")
-                for path in state.glob(f"{kind}-{name}*")
-            ]
-            yield Kept(name, _described(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
+            more = [path for kind in ("guest/disk", "docker*", "containerd") for path in state.glob(f"{kind}-{name}*")]
+            yield StoredTree(name, _description(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
 
 
-def _described(tree: Path) -> str:
+def _description(tree: Path) -> str:
     """Return a description of a root filesystem: the name of its system, and the user's functions in it."""
     try:
         lines = (tree / "etc/os-release").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         lines = []
     system = next((line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")), "")
-    own = ", ".join(sorted(file.stem for file in (tree / PLACE).glob("*.json")))
-    return (system or "files of the user's own") + (f", with {own}" if own else "")
+    functions = ", ".join(sorted(file.stem for file in (tree / FUNCTIONS).glob("*.json")))
+    return (system or "files of the user's own") + (f", with {functions}" if functions else "")
 
 
-def _checkouts(state: Path) -> Iterator[Kept]:
+def _checkouts(state: Path) -> Iterator[StoredTree]:
     for directory in (state / "checkouts").glob("*"):
         if _CHECKOUT.fullmatch(directory.name):
-            yield Kept(directory.name, "checkout of a repository", (directory,), directory.stat().st_mtime)
+            yield StoredTree(directory.name, "checkout of a repository", (directory,), directory.stat().st_mtime)
 
 
 def _disk_bytes(path: Path) -> int:
     if not path.is_dir():
         return path.lstat().st_blocks * 512
-    places = (f"{above}/{name}" for above, within, files in os.walk(path) for name in (*within, *files))
-    return sum(os.lstat(place).st_blocks * 512 for place in places)
+    inodes = (f"{parent}/{name}" for parent, directories, files in os.walk(path) for name in (*directories, *files))
+    return sum(os.lstat(inode).st_blocks * 512 for inode in inodes)

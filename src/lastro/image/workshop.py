@@ -25,8 +25,8 @@ _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _FULL = "No space left on device"
-# What apt says of a name that it does not know, among many other lines.
-_OF_APT = re.compile(
+# The lines in apt's long output that name an unknown package or release.
+_APT_ERROR = re.compile(
     r"^E: (Unable to locate package .*|Package .* has no installation candidate|The repository .* a Release file)", re.M
 )
 _NOT_FOUND = 127  # exit code of a shell that found no such program
@@ -41,8 +41,8 @@ def workshop(store: Path) -> Iterator[Path]:
 
     Workshops in `store` whose processes have ended are removed first."""
     store.mkdir(parents=True, exist_ok=True)
-    for left in abandoned(store):
-        _remove(left)
+    for directory in abandoned(store):
+        _remove(directory)
     pid = os.getpid()
     work = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{pid}-{start_time(pid)}-", dir=store))
     work.chmod(0o755)  # apt fetches as a user of its own
@@ -64,10 +64,11 @@ def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
 
     With `dry_run`, only return the paths."""
     stores = [path for depth in ("*", "*/*") for path in state.glob(depth) if path.is_dir()]
-    found = [left for store in stores for left in abandoned(store)]
-    for left in () if dry_run else found:
-        _remove(left)
-    return found
+    directories = [directory for store in stores for directory in abandoned(store)]
+    if not dry_run:
+        for directory in directories:
+            _remove(directory)
+    return directories
 
 
 def checked_snapshot(text: str) -> str:
@@ -106,37 +107,37 @@ def mmdebstrap(
     proxies (`http_proxy`, `https_proxy`, `no_proxy`). LASTRO_MIRROR may name another mirror.
     With a `snapshot`, the packages are those of that time, from the three archives that mmdebstrap uses by default."""
 
-    def seen(argument: str) -> str:
+    def inside(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))
 
     argv = ["unshare", "--mount", "sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"', str(work), str(RUN_DIR)]
-    argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies(), "mmdebstrap", *map(seen, options)]
+    argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies(), "mmdebstrap", *map(inside, options)]
     if snapshot:  # whose indexes expired a week later
         main, security = f"{_SNAPSHOTS}/debian/{snapshot}/", f"{_SNAPSHOTS}/debian-security/{snapshot}/"
         sources = [f"deb {main} {release} main", f"deb {main} {release}-updates main"]
         sources.append(f"deb {security} {release}-security main")
-        return [*argv, _ANY_AGE, release, seen(str(target)), *sources]
+        return [*argv, _ANY_AGE, release, inside(str(target)), *sources]
     mirror = os.environ.get("LASTRO_MIRROR")
     if release == ROLLING:  # a mirror may be older than the week for which its indexes are valid
         argv.append(_ANY_AGE)
-    return [*argv, release, seen(str(target)), *([mirror] if mirror else [])]
+    return [*argv, release, inside(str(target)), *([mirror] if mirror else [])]
 
 
 def proxies() -> list[str]:
     """Return the variables of the user's environment that name proxies, each as NAME=VALUE."""
-    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
-    return [f"{name}={value}" for name, value in found.items() if value]
+    proxies = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
+    return [f"{name}={value}" for name, value in proxies.items() if value]
 
 
 @contextmanager
 def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
-    """Convert errors inside the block to ImageError: those of a tool that fails, or of a file that cannot be written.
+    """Convert the error of a tool that fails, or of a file that cannot be written, inside the block to ImageError.
 
-    `what` names in the message the object that is built. `store` and `snapshot` are for the remedy in the message."""
+    `what` names the object that is built, in the message. `store` and `snapshot` are for the remedy in the message."""
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
-        named = _OF_APT.search(error.stderr) if isinstance(error, CommandFailed) else None
+        named = _APT_ERROR.search(error.stderr) if isinstance(error, CommandFailed) else None
         why = named[1] if named else error.message
         raise ImageError(f"{what} could not be built: {why}", _remedy(error, store, snapshot)) from error
     except OSError as error:
@@ -147,7 +148,7 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
 def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
     """Return what the user can do about a tool that failed, judged by its output and its exit code."""
     words = error.stderr if isinstance(error, CommandFailed) else ""
-    if named := _OF_APT.search(words):
+    if named := _APT_ERROR.search(words):
         wrong = "package" if "package" in named[1].lower() else "release"
         return (
             f"does Debian have a {wrong} of this name? https://packages.debian.org shows it; {_unreachable(snapshot)}"

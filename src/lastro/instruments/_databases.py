@@ -19,7 +19,7 @@ from typing import Self
 
 from lastro.errors import InstrumentError, LastroError, TrialError, Unavailable
 from lastro.host.base import Host, Process
-from lastro.instruments import _own
+from lastro.instruments import _user_programs
 from lastro.instruments.answer import wait_for_answer
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
@@ -188,7 +188,7 @@ MYSQL = ServerMake(
 def files(host: Host) -> tuple[str, ...]:
     """Return the path of a copy of MySQL's files, for the image; empty if the user has not provided MySQL."""
     try:
-        return (_own.gather_files(host, "mysql", sources(host)),)
+        return (_user_programs.gather_files(host, "mysql", sources(host)),)
     except LastroError:
         return ()
 

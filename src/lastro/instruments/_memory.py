@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from lastro.host.base import Host
-from lastro.host.caches import cache_here_bytes, last_level_cache_bytes
+from lastro.host.caches import last_level_cache_bytes, local_cache_bytes
 from lastro.instruments.base import UNWATCHED, Watch, Workload
 from lastro.platforms.base import Instance
 from lastro.results.samples import THROUGH_CACHE, Reading, Remark
@@ -45,6 +45,7 @@ class MemoryWorkload(Workload):
 
     @property
     def piece_bytes(self) -> int:
+        """The size of a piece, in bytes, by the options alone."""
         return self.piece_for(0)
 
     def piece_on(self, host: Host, cpuset: str | None) -> int:
@@ -53,7 +54,7 @@ class MemoryWorkload(Workload):
     def piece_here(self, cpus: float) -> int:
         """Return the size of a piece, in bytes, for a plan: on the first `cpus` CPUs of this machine."""
         first_cpus = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
-        return self.piece_for(cache_here_bytes(",".join(map(str, first_cpus))))
+        return self.piece_for(local_cache_bytes(",".join(map(str, first_cpus))))
 
     def prepare(self, instance: Instance) -> None:
         """Set the size of the pieces by the host's last-level cache, even if a guest sees a cache of another size."""

@@ -49,7 +49,7 @@ def field(text: str, what: str, pattern: str) -> float:
     return float(matches[0])
 
 
-def limit_words(chosen: Mapping[str, Level]) -> list[str]:
+def limit_options(chosen: Mapping[str, Level]) -> list[str]:
     """Return sysbench's options for the threads, and for the number of events or, if that is 0, the time."""
     events = EVENTS.of(chosen)
     return [f"--threads={THREADS.of(chosen)}", f"--events={events}", f"--time={0 if events else TIME_S.of(chosen)}"]

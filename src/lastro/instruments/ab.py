@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.instruments._transactions import time_metrics, times_reading
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.bounds import bounded
@@ -82,8 +82,7 @@ class Ab(Instrument):
         with server.during(["nginx", "-e", "stderr", "-c", _CONFIG], _LISTENING):
             command = ["sh", "-c", _AB, _TABLE, *argv[1:]]
             done = client.measure(command, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(done.text, duration_s)
 
     def read(self, text: str, duration_s: float) -> Reading:

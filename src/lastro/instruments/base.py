@@ -19,7 +19,7 @@ from lastro.study.parts import Part
 WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with a read-only root
 KILLED = 128 + 9
 _INTERPRETERS = ("sh", "php")
-_OF_ENV_WITH_VALUE = ("-C", "-u")  # options of env(1) that the next word belongs to
+_ENV_OPTIONS_WITH_VALUE = ("-C", "-u")  # options of env(1) whose value is the next word
 PREPARATION_LIMIT_S = 600.0
 _FEWEST_MESSAGES = 5  # a workload that takes less time than this number of messages is timed imprecisely
 TIME_HOST = Metric(
@@ -74,7 +74,7 @@ class Workload(Part):
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
     by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})
-    past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics of a disk that no cache changes
+    past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics that caches do not affect
     probe_limit_s: ClassVar[float] = 120.0  # time limit for its short version, on any platform
 
     @classmethod
@@ -220,7 +220,7 @@ def _tool_name(argv: Sequence[str], name: str) -> str:
     words = list(argv)
     if words[0] == "env":
         while len(words) > 1 and (words[0] == "env" or words[0].startswith("-") or "=" in words[0]):
-            del words[: 2 if words[0] in _OF_ENV_WITH_VALUE else 1]
+            del words[: 2 if words[0] in _ENV_OPTIONS_WITH_VALUE else 1]
     program = words[0].rpartition("/")[2]
     return name if name and program in _INTERPRETERS else program
 

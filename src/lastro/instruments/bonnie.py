@@ -22,15 +22,15 @@ from lastro.units import MIB, parse_size_bytes
 
 _CSV = "1.98"
 _THOUSAND = 1024  # Bonnie++ takes only multiples of it
-_SHORT = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
+_NO_RATE = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
 # Columns of the format 1.98. Rates of the large file are in KiB/s.
 _VERSION_AT, _SIZE_AT, _SEEKS_AT, _PROCESSES_AT, _FILES_AT, _N_COLUMNS = 0, 5, 7, 8, 21, 50
-_IN_FILE = {"bonnie_write": 11, "bonnie_rewrite": 13, "bonnie_read": 17}
-_SEEK = {"bonnie_seeks": 19}
-_OF_FILES = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
-_PLACES = {**_IN_FILE, **_SEEK, **_OF_FILES}
-_OTHER_OF_FILES = (32, 34, 36)  # the same in random order
+_LARGE_FILE_COLUMNS = {"bonnie_write": 11, "bonnie_rewrite": 13, "bonnie_read": 17}
+_SEEK_COLUMNS = {"bonnie_seeks": 19}
+_SMALL_FILE_COLUMNS = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
+_RATE_COLUMNS = {**_LARGE_FILE_COLUMNS, **_SEEK_COLUMNS, **_SMALL_FILE_COLUMNS}
+_RANDOM_ORDER_COLUMNS = (32, 34, 36)  # small files created, queried and deleted in random order
 _SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 8e8, 2e4, 2e4, 3.0  # of an ordinary disk; it sleeps before seeks
 _FILES = Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000)
 _UNIT = Setting(
@@ -69,7 +69,7 @@ class Bonnie(DiskWorkload):
         return self.size_mib * MIB
 
     @property
-    def thousands(self) -> int:
+    def file_units(self) -> int:
         """The number of small files in Bonnie++'s unit of 1024 files, rounded; at least 1 unless there are none."""
         files = _FILES.of(self.chosen) * _UNIT.of(self.chosen)
         return max(1, round(files / _THOUSAND)) if files else 0
@@ -80,19 +80,19 @@ class Bonnie(DiskWorkload):
         file = f"{self.size_mib}:{block}:{_SEEKS.of(self.chosen)}:{_PROCESSES.of(self.chosen)}"
         modes = [flag for option, flag in ((DIRECT, "-D"), (_SYNCED, "-b")) if option.of(self.chosen) == YES]
         where = ["-d", self.place, "-u", "root", "-m", "lastro", "-q"]
-        return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.thousands), *modes]
+        return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.file_units), *modes]
 
     def read(self, text: str) -> Reading:
         cells = parse_cells(text)
-        reasons = self._not_as_asked(cells)
+        reasons = self._mismatch_reasons(cells)
         values = {name: positive(name, value) for name, value in rates(cells).items()}
-        too_short = sorted(name for name, column in _PLACES.items() if cells[column] == _SHORT)
+        too_short = sorted(name for name, column in _RATE_COLUMNS.items() if cells[column] == _NO_RATE)
         text = "Bonnie++ reports no rate for a phase of less than half a second"
         remarks = (Remark(TOO_SHORT, text, tuple(too_short)),) if too_short else ()
         if not values:
             reasons += (f"{text}: choose a larger `size`",)
             return Reading({}, invalid_because=reasons, remarks=remarks)
-        measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
+        measured = {name: value / 1024 if name in _LARGE_FILE_COLUMNS else value for name, value in values.items()}
         if (tool_s := self._tool_time_s(cells, values)) is not None:
             measured = {"time_tool": tool_s, **measured}
         return bounded(self.metrics, Reading(measured, invalid_because=reasons, remarks=remarks))
@@ -102,19 +102,19 @@ class Bonnie(DiskWorkload):
 
         Bonnie++ cuts the fractions off all rates except that of seeks, so the true rates may be higher. Return None if
         a phase was too short for a rate, since the sum of the other phases is not the time of the whole task."""
-        if _SHORT in (cells[column] for column in (*_PLACES.values(), *_OTHER_OF_FILES)):
+        if _NO_RATE in (cells[column] for column in (*_RATE_COLUMNS.values(), *_RANDOM_ORDER_COLUMNS)):
             return None
-        total_s = sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
-        total_s += sum(_SEEKS.of(self.chosen) / (values[name] + 0.05) for name in _SEEK if name in values)
-        for column in (*_OF_FILES.values(), *_OTHER_OF_FILES):
+        total_s = sum(self.size_mib * 1024 / (values[name] + 1) for name in _LARGE_FILE_COLUMNS if name in values)
+        total_s += sum(_SEEKS.of(self.chosen) / (values[name] + 0.05) for name in _SEEK_COLUMNS if name in values)
+        for column in (*_SMALL_FILE_COLUMNS.values(), *_RANDOM_ORDER_COLUMNS):
             files_per_s = rate(cells, column)
             if files_per_s is not None:
-                total_s += self.thousands * _THOUSAND / (files_per_s + 1)
+                total_s += self.file_units * _THOUSAND / (files_per_s + 1)
         return total_s
 
-    def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
+    def _mismatch_reasons(self, cells: list[str]) -> tuple[str, ...]:
         """Return reasons for invalidity if the report has other files, seeks, processes or size than asked for."""
-        asked = [(_FILES_AT, "thousand files", str(self.thousands or ""))]
+        asked = [(_FILES_AT, "thousand files", str(self.file_units or ""))]
         if self.size_mib:
             asked.append((_SEEKS_AT, "seeks", str(_SEEKS.of(self.chosen))))
             asked.append((_PROCESSES_AT, "processes", str(_PROCESSES.of(self.chosen))))
@@ -128,7 +128,7 @@ class Bonnie(DiskWorkload):
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        work_s = 6 * self.thousands * _THOUSAND / _FILE_RATE
+        work_s = 6 * self.file_units * _THOUSAND / _FILE_RATE
         if self.size_mib:
             work_s += 3 * self.file_bytes / _SPEED_BPS + _SEEKS.of(self.chosen) / _SEEK_RATE
         slow: float = slowdown**0.75  # the disk is not the only thing that takes time
@@ -154,7 +154,7 @@ def parse_cells(text: str) -> list[str]:
 
 def rates(cells: list[str]) -> dict[str, float]:
     """Return {metric: rate}, in Bonnie++'s units; a phase that was left out or too short is missing."""
-    by_metric = {name: rate(cells, column) for name, column in _PLACES.items()}
+    by_metric = {name: rate(cells, column) for name, column in _RATE_COLUMNS.items()}
     return {name: value for name, value in by_metric.items() if value is not None}
 
 
@@ -163,7 +163,7 @@ def rate(cells: list[str], column: int) -> float | None:
 
     Raises: InstrumentError if the cell is not a number."""
     cell = cells[column]
-    if cell in ("", _SHORT):
+    if cell in ("", _NO_RATE):
         return None
     if not _NUMBER.fullmatch(cell):
         raise InstrumentError(f"Bonnie++ printed {cell[:40]!r} instead of a rate")

@@ -57,36 +57,36 @@ class DiskWorkload(Workload):
 
 
 def with_caches(
-    reading: Reading, file_bytes: int, direct: bool, instance: Instance, *, apart: Collection[str] = ()
+    reading: Reading, file_bytes: int, direct: bool, instance: Instance, *, unaffected: Collection[str] = ()
 ) -> Reading:
     """Return the reading with a description of the caches, and a remark if they may hide the disk.
 
-    The remark applies to all metrics except those in `apart`, which no cache affects."""
+    The remark applies to all metrics except those in `unaffected`, which no cache affects."""
     memory_bytes = instance.spec.resources.memory_bytes
     facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
     warning = cache_warning(file_bytes, memory_bytes, direct)
     if not instance.shares_kernel and instance.host_cache not in _BYPASSED:
         host_warning = f"the host's page cache may hide the machine's disk: {facts[HOST_CACHE]}"
         warning = f"{warning}; {host_warning}" if warning else host_warning
-    affected = tuple(name for name in reading.measurements if name not in apart)
+    affected = tuple(name for name in reading.measurements if name not in unaffected)
     remarks = (Remark(THROUGH_CACHE, warning, affected),) if warning else ()
     return replace(reading, remarks=(*reading.remarks, *remarks), really={**reading.really, **facts})
 
 
-def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
+def through_arc(reading: Reading, file_systems: Mapping[str, str], unaffected: Collection[str] = ()) -> Reading:
     """Return the reading of a disk workload, with a remark on the cache of ZFS (ARC) if its files are on ZFS.
 
-    `under` has the types of file systems. That of the instance is under "file system"; for a virtual machine, that of
-    the host, which contains the machine's disk, is under "host's file system". `apart` are the metrics to which the
-    remark does not apply, as in `with_caches`.
+    `file_systems` has the type of the instance's file system under "file system". For a virtual machine, it also has
+    the type of the host's file system with the machine's disk, under "host's file system". `unaffected` are the metrics
+    to which the remark does not apply, as in `with_caches`.
 
     The ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
     OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`)."""
-    instance_fs, host_fs = under.get("file system"), under.get("host's file system")
+    instance_fs, host_fs = file_systems.get("file system"), file_systems.get("host's file system")
     if PAGE_CACHE not in reading.really or _ZFS not in (instance_fs, host_fs):
         return reading
     text = "ZFS's own cache may hide the disk: it is in the host's memory, outside the instance's limit"
-    metrics = tuple(name for name in reading.measurements if name not in apart)
+    metrics = tuple(name for name in reading.measurements if name not in unaffected)
     others = []
     for remark in reading.remarks:
         if remark.kind == THROUGH_CACHE:

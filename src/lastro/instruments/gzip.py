@@ -96,7 +96,7 @@ class Gzip(base.Workload):
         script = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
         reading = self.read_result(timed.host_s, instance.run(["sh", "-c", script]).text)
         reading = base.with_host_time(reading, timed, "gzip_rate")
-        return with_caches(reading, self.size, False, instance, apart=self.past_caches)
+        return with_caches(reading, self.size, False, instance, unaffected=self.past_caches)
 
     def read_result(self, host_s: float | None, output: str) -> Reading:
         """Return the rate and the ratio. The reading is invalid if gzip did not compress the whole file correctly.

@@ -223,12 +223,12 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
 class Request:
     """One measured request. `began_ms` and `time_ms` are in ms by the client's clock.
 
-    `client` identifies the client that sent it. `wrong` is the fault of the response; empty for a correct one."""
+    `client` identifies the client that sent it. `fault` describes what is wrong with the response; empty if nothing."""
 
     began_ms: float
     time_ms: float
     client: str
-    wrong: str = ""
+    fault: str = ""
 
 
 def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Reading:
@@ -239,11 +239,11 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
     Raises: InstrumentError when there are no samples, or when all of them together took no time."""
     if not samples:
         raise InstrumentError("the load generator reported no requests")
-    wrong = Counter(sample.wrong for sample in samples if sample.wrong)
-    errors = {f"{prefix}request_errors": 100 * wrong.total() / len(samples)}
-    if wrong:
-        (most, n), *_ = wrong.most_common(1)
-        reason = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
+    faults = Counter(sample.fault for sample in samples if sample.fault)
+    errors = {f"{prefix}request_errors": 100 * faults.total() / len(samples)}
+    if faults:
+        (commonest, n), *_ = faults.most_common(1)
+        reason = f"{faults.total()} of {len(samples)} requests got no correct response; {n} of them: {commonest[:200]}"
         return Reading(errors, invalid_because=(reason,))
     ordered = sorted(samples, key=lambda sample: sample.began_ms)
     times_ms = tuple(sample.time_ms for sample in ordered)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.instruments.base import Watch
 from lastro.instruments.udp_load import OfferedLoad, UdpFlow, UdpLoad
 from lastro.platforms.base import Instance
@@ -35,8 +35,7 @@ class Iperf2Udp(UdpLoad):
             argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{offer.duration_s:g}"]
             argv += ["--bandwidth", f"{offer.rate_bps:.0f}", "--len", str(offer.datagram_bytes), "--format", "b"]
             done = client.measure(argv, timeout_s=offer.duration_s + _PATIENCE_S, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(done.text)
 
     def read(self, text: str) -> UdpFlow:

@@ -147,8 +147,8 @@ def without_own_lateness(
 ) -> tuple[dict[str, float], tuple[Remark, ...]]:
     """Return the latencies that are not mostly irtt's own lateness, and a remark for each of the others.
 
-    `latency_ms` is {metric: value}. `late_ms` has the same statistic, such as the median, under the same metric, for
-    the delay of sending: how long after it was due a datagram was sent."""
+    `latency_ms` is {metric: value}. `late_ms` has the same statistic, such as the median, of the delay of sending:
+    the time from when a datagram was due until it was sent."""
     kept, remarks = dict[str, float](), list[Remark]()
     for name, value in latency_ms.items():
         own_delay = late_ms.get(name, 0.0)

@@ -28,7 +28,7 @@ VERSION = "5.6.3"
 HOME = f"/usr/local/lib/lastro/jmeter-{VERSION}"
 _JAR = f"{HOME}/bin/ApacheJMeter.jar"
 _HEAP = ("-Xms1g", "-Xmx1g")
-_LEFT_OUT = ("url", "data_type", "thread_counts", "idle_time")  # unused columns of the results file
+_UNUSED_COLUMNS = ("url", "data_type", "thread_counts", "idle_time")  # of the results file
 _START_S = 60.0
 _MOST_DIGITS = 16
 _TIMES = ("timeStamp", "elapsed", "Latency", "Connect")
@@ -87,7 +87,7 @@ class Jmeter(HttpLoad):
             "java", *_HEAP, f"-Djava.util.prefs.userRoot={directory}", f"-Djmeter.home={HOME}", "-jar", _JAR,
             "--nongui", "--testfile", f"{directory}/load.jmx", "--logfile", f"{directory}/load.jtl",
             "--jmeterlogfile", f"{directory}/jmeter.log", "-Jjmeterengine.nongui.port=0", "-Jsummariser.name=",
-            *(f"-Jjmeter.save.saveservice.{name}=false" for name in _LEFT_OUT),
+            *(f"-Jjmeter.save.saveservice.{name}=false" for name in _UNUSED_COLUMNS),
         ]  # fmt: skip
 
     def _run(self, origin: LoadOrigin, load: ClosedLoad) -> str:
@@ -97,8 +97,7 @@ class Jmeter(HttpLoad):
         origin.host.write_text(origin.file("load.jmx"), _jmeter_plan.test_plan(load))
         argv = self.argv(origin.directory)
         done = origin.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         text = http_load.read_in_pieces(origin.host, jtl)
         if not text:
             raise InstrumentError(f"JMeter wrote no results: {done.text.strip()[-300:]}")
@@ -112,7 +111,7 @@ class Jmeter(HttpLoad):
         _require_all_requests(warm_up, clients, load.warm_up)
         _require_all_requests(measured, clients, load.requests)
         reading = http_load.read("", [row.sample for row in measured], load.page)
-        faults = Counter(row.sample.wrong for row in warm_up if row.sample.wrong)
+        faults = Counter(row.sample.fault for row in warm_up if row.sample.fault)
         if faults:
             (commonest, _), *_ = faults.most_common(1)
             reason = f"{faults.total()} warm-up requests got no correct response: {commonest[:200]}"
@@ -157,17 +156,17 @@ def _row(row: dict[str, str]) -> _Row:
     thread = _CLIENT.fullmatch(row["threadName"])
     if thread is None or row["label"] not in _LABELS or row["success"] not in ("true", "false"):
         raise InstrumentError(f"a line of JMeter's results is not from the test plan: {str(row)[:200]}")
-    wrong = ""
+    fault = ""
     if row["responseCode"] != "200":  # its failure message describes the assertion, over several lines
         if row["success"] == "true":
             raise InstrumentError(f"JMeter calls status {row['responseCode'][:40]!r} a success")
-        wrong = f"{row['responseCode']} {row['responseMessage']}".replace("Non HTTP response ", "")
+        fault = f"{row['responseCode']} {row['responseMessage']}".replace("Non HTTP response ", "")
     elif row["success"] == "false":
-        wrong = row["failureMessage"] or "JMeter gives no reason"
+        fault = row["failureMessage"] or "JMeter gives no reason"
     began_ms, time_ms, latency_ms, connect_ms = (_whole_number(name, row[name]) for name in _TIMES)
     if max(latency_ms, connect_ms) > time_ms:
         raise InstrumentError(f"JMeter reports a part that took longer than the whole: {str(row)[:200]}")
-    sample = Request(began_ms, time_ms, row["threadName"], wrong)
+    sample = Request(began_ms, time_ms, row["threadName"], fault)
     return _Row(sample, thread["group"], row["label"] == _jmeter_plan.WARM_UP, latency_ms, connect_ms)
 
 

@@ -1,4 +1,4 @@
-"""The rate at which John the Ripper tries passwords with bcrypt (Blowfish), which fits into the first-level cache."""
+"""The rate at which John the Ripper tries passwords with bcrypt, whose data fits into the first-level cache."""
 
 from __future__ import annotations
 

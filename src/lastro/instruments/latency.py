@@ -35,7 +35,7 @@ LATENCY_S = Setting("latency_s", 3.0, "length of the latency measurement at each
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999))
 MAX = "max"  # of the packets that were answered
 STATISTICS = (*(name for name, _ in QUANTILES), MAX)
-MOST_OWN = 0.5  # a latency of which the generator's own delay may be more than half is not a property of the path
+MOST_OWN_FRACTION = 0.5  # of a latency: a larger one may be the generator's delay, not the path's
 _LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
 
@@ -152,11 +152,11 @@ def percentiles_reading(
         elif of_generator is not None and q < 1 and not of_generator.is_estimable(q):
             text = f"{of_generator.n_events} packets of the generator alone: fewer than ten are beyond it"
             remarks.append(Remark(TOO_FEW, text, (metric,)))
-        elif own_us > MOST_OWN * value:
+        elif own_us > MOST_OWN_FRACTION * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
             text = f"{value:.1f} µs; {own_is}: {alone}"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-        elif (without_lost_us := _quantile(without_lost, q) / _NS_PER_US) < MOST_OWN * value:
+        elif (without_lost_us := _quantile(without_lost, q) / _NS_PER_US) < MOST_OWN_FRACTION * value:
             text = f"{value:.1f} µs; {without_lost_us:.1f} µs without the packets that the receiver lost"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
@@ -169,9 +169,9 @@ def percentiles_reading(
 
 def pack_histogram(name: str, histogram: Histogram) -> PackedHistogram:
     """Return a histogram of nanoseconds in the compact form in which a trial stores it."""
-    from lastro.results.hdr import packed  # loads numpy
+    from lastro.results.hdr import to_bytes  # loads numpy
 
-    return PackedHistogram(name, "ns", packed(histogram))
+    return PackedHistogram(name, "ns", to_bytes(histogram))
 
 
 def _quantile(histogram: Histogram, q: float) -> float:

@@ -45,7 +45,7 @@ _CLOCK = 0.02  # by which sockperf's period may differ from the kernel's clock
 
 
 @dataclass(frozen=True, eq=False)
-class OneWay:
+class OneWayDelays:
     """The times of the packets that requested an answer and arrived, in the order in which they were due.
 
     `due_ns`, `left_ns` and `arrived_ns` are when each of these packets was due, left its sender, and arrived, in
@@ -101,7 +101,7 @@ class PacketCapture:
         self.data = self.instance.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", file]).stdout
 
 
-def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:
+def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWayDelays:
     """Return the one-way delays from the captures at the sender and at the receiver. Pure.
 
     A captured packet is due every `period_ns`. The numbers of successive captured packets differ by `step`.
@@ -126,7 +126,7 @@ def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay
     arrived_ns = arrived_ns[[index_received[number] for number in numbers[arrived].tolist()]]
     if (arrived_ns < left_ns[arrived]).any():
         raise InstrumentError("packets arrived before they left: the clock was set meanwhile")
-    return OneWay(due_ns[arrived], left_ns[arrived], arrived_ns, waits_ns, int(timed.sum() - arrived.sum()))
+    return OneWayDelays(due_ns[arrived], left_ns[arrived], arrived_ns, waits_ns, int(timed.sum() - arrived.sum()))
 
 
 def _times(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from typing import Self
 
 from lastro.host.base import Host
 from lastro.image.programs import build_program
-from lastro.instruments import _words
+from lastro.instruments import _report_lines
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
@@ -61,14 +61,14 @@ class Pi(Workload):
         return [PROGRAM, *map(str, task), f"{WORK_DIR}/lastro-pi.txt"]
 
     def read(self, text: str) -> Reading:
-        lines = _words.parse_report(text, PROGRAM)
+        lines = _report_lines.parse_report(text, PROGRAM)
         reasons = []
         for option in (_DIGITS, _THREADS):
-            asked, reported = option.of(self.chosen), _words.number(lines, option.name)
+            asked, reported = option.of(self.chosen), _report_lines.number(lines, option.name)
             if reported != asked:
                 reasons.append(f"{PROGRAM} had {reported:g} {option.name} instead of {asked}")
-        computed_s = positive("the time of the computation", _words.number(lines, "computation"))
-        output_s = _words.number(lines, "output")
+        computed_s = positive("the time of the computation", _report_lines.number(lines, "computation"))
+        output_s = _report_lines.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
         reasons += _wrong_digits(lines, _DIGITS.of(self.chosen))
         return bounded(self.metrics, Reading(values, invalid_because=tuple(reasons)))
@@ -87,12 +87,12 @@ def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
     """Return reasons for invalidity if the reported residues show that some digits are wrong."""
     residues = dict[int, int]()
     for words in lines.get("residue", []):
-        n, residue = _words.whole_numbers("residue", words, 2)
+        n, residue = _report_lines.whole_numbers("residue", words, 2)
         residues[n] = residue
     wrong = [n for n, residue in KNOWN.items() if n <= digits and residues.get(n) != residue]
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
     binary_lines = lines.get("binary", [])
-    (binary,) = _words.whole_numbers("binary", binary_lines[0] if binary_lines else [], 1)
+    (binary,) = _report_lines.whole_numbers("binary", binary_lines[0] if binary_lines else [], 1)
     if residues.get(digits) != binary:
         reasons.append("the digits differ from the computed number: its conversion to decimal failed")
     return reasons

@@ -14,7 +14,7 @@ from typing import Self
 
 from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.base import Host
-from lastro.instruments import _own
+from lastro.instruments import _user_programs
 from lastro.instruments.base import Workload, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
@@ -59,7 +59,7 @@ class Pts(Workload):
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
         suite, data = _sources(host)
-        return (_own.gather_files(host, cls.name, {"suite": suite, "data": data}),)
+        return (_user_programs.gather_files(host, cls.name, {"suite": suite, "data": data}),)
 
     @classmethod
     def require(cls, host: Host) -> None:

@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import replace
 
-from lastro.errors import CommandFailed, InstrumentError, Unavailable
+from lastro.errors import InstrumentError, Unavailable
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.load_generator import (
     BUFFER_BYTES,
@@ -48,8 +48,7 @@ class Sockperf(LoadGenerator):
             argv = ["taskset", "--cpu-list", str(direction.sender.testbed.usable_cpus[0]), *argv]
         timed = ["bash", "-c", _TIMED, "bash", *argv]
         done = direction.sender.measure(timed, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         if direction.ip == "6" and not _SENT.search(done.text):
             raise Unavailable("this version of sockperf sends nothing over IPv6", 'use instrument = "trafgen"')
         waited = _WAITED.findall(done.error_text)

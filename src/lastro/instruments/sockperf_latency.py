@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.host.base import Process
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.latency import (
@@ -24,7 +24,7 @@ from lastro.instruments.latency import (
     percentiles_reading,
 )
 from lastro.instruments.load_generator import BUFFER_BYTES, OFFERED_FPS, PORT, SIZE, Direction, Traffic
-from lastro.instruments.packet_capture import OneWay, one_way
+from lastro.instruments.packet_capture import OneWayDelays, one_way
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
@@ -85,7 +85,7 @@ class SockperfLatency(LatencyMeter):
         return max(1, round(rate_fps * ANSWERS_EVERY / (ANSWERS_EVERY + 1)))
 
     @classmethod
-    def one_way(cls, sent: bytes, received: bytes, rate_fps: float) -> OneWay:
+    def one_way(cls, sent: bytes, received: bytes, rate_fps: float) -> OneWayDelays:
         """Return the delays in one direction from the captures at sender and receiver. Raises: InstrumentError.
 
         `rate_fps` is the rate that `round_trips` was called with."""
@@ -103,8 +103,7 @@ class SockperfLatency(LatencyMeter):
         if direction.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
             argv += ["--sender-affinity", str(direction.sender.testbed.usable_cpus[0])]
         done = direction.sender.measure(argv, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(direction.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:

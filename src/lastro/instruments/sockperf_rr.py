@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.instruments._transactions import QUANTILES, time_metrics, times_reading
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.bounds import bounded
@@ -53,8 +53,7 @@ class SockperfRr(Instrument):
         argv = ["sockperf", "ping-pong", *address, "--time", str(duration_s), "--msg-size", str(MESSAGE_BYTES)]
         with server.during(["stdbuf", "-oL", "sockperf", "server", *address], "block on socket", _PATIENCE_S):
             done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(done.text, duration_s)
 
     def read(self, text: str, duration_s: float) -> Reading:

@@ -13,7 +13,7 @@ from typing import Self
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.image.programs import build_program
-from lastro.instruments import _words
+from lastro.instruments import _report_lines
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
 from lastro.instruments.bounds import bounded
@@ -81,22 +81,22 @@ class Stream(MemoryWorkload):
         return ["env", *threads, PROGRAM, str(elements), str(_REPEATS.of(self.chosen))]
 
     def read(self, text: str) -> Reading:
-        lines = _words.parse_report(text, PROGRAM)
+        lines = _report_lines.parse_report(text, PROGRAM)
         repeats, elements = _REPEATS.of(self.chosen), int(self.argv()[-2])
-        reported = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
+        reported = {name: _report_lines.number(lines, name) for name in ("threads", "elements", "repeats")}
         asked = {"threads": _THREADS.of(self.chosen), "elements": elements, "repeats": repeats}
         reasons = [
             f"{PROGRAM} had {reported[key]:g} {key} instead of {asked[key]}"
             for key in asked
             if reported[key] != asked[key]
         ]
-        error = _words.number(lines, "error")
+        error = _report_lines.number(lines, "error")
         if error > _MOST_ERROR:
             reasons.append(f"the arrays differ by {error:g} from their expected values: memory or processor errors")
-        total_s = positive("the total time", _words.number(lines, "total"))
+        total_s = positive("the total time", _report_lines.number(lines, "total"))
         values, series, loops_s = {TIME_TOOL.name: total_s}, [], 0.0
         for name, n_bytes in BYTES.items():
-            times_s = [positive(f"a time of {name}", time_s) for time_s in _words.numbers(lines, name)]
+            times_s = [positive(f"a time of {name}", time_s) for time_s in _report_lines.numbers(lines, name)]
             if len(times_s) != repeats or repeats < 2:
                 raise InstrumentError(f"{PROGRAM} printed {len(times_s)} times of {name} instead of {repeats}")
             rates = tuple(n_bytes * reported["elements"] / 1e6 / time_s for time_s in times_s)

@@ -30,7 +30,7 @@ class SysbenchCpu(Workload):
 
     def argv(self) -> list[str]:
         primes = f"--cpu-max-prime={_PRIMES.of(self.chosen)}"
-        return ["sysbench", "cpu", primes, *_sysbench.limit_words(self.chosen), "run"]
+        return ["sysbench", "cpu", primes, *_sysbench.limit_options(self.chosen), "run"]
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)

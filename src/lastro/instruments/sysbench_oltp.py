@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.host.local import here
+from lastro.host.local import build_host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments import _databases, _sysbench, base
 from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
@@ -79,7 +79,7 @@ class SysbenchOltp(base.Workload):
         script = f"oltp_{_MODE.of(self.chosen).replace('-', '_')}"
         table = ["--tables=1", f"--table-size={_ROWS.of(self.chosen)}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *connection, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        return ["sysbench", script, *user, *table, *_sysbench.limit_words(self.chosen), "--histogram", step]
+        return ["sysbench", script, *user, *table, *_sysbench.limit_options(self.chosen), "--histogram", step]
 
     def argv(self) -> list[str]:
         return self._command("run")
@@ -92,7 +92,7 @@ class SysbenchOltp(base.Workload):
         kind = _databases.MARIADB
         if _SERVER.of(self.chosen) == _MYSQL:
             kind = _databases.MYSQL
-            _databases.sources(here(instance.testbed.host))  # raises Unavailable if the user has not provided it
+            _databases.sources(build_host(instance.testbed.host))  # raises Unavailable if the user has not provided it
         deadline = _databases.Deadline.within(limit_s)
         with _databases.running(instance, deadline, self._address, kind) as server:
             for host in ("localhost", "%"):

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from lastro.errors import CommandFailed, InstrumentError, hinted
+from lastro.errors import CommandFailed, InstrumentError, with_hint
 from lastro.host.base import Completed, Process
 from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
@@ -80,7 +80,7 @@ class Trafgen(LoadGenerator):
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         if direction not in self._hops:
-            self._hops[direction] = _paced(direction)
+            self._hops[direction] = _make_paced_hop(direction)
         hop, count = self._hops[direction], frames_in(rate_fps, duration_s)
         self._set_bucket(direction.sender, hop.bucket, traffic, rate_fps)
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
@@ -91,8 +91,7 @@ class Trafgen(LoadGenerator):
         argv = ["sh", "-c", _SCRIPT, hop.bucket, end_s, "trafgen", "--conf", frames, *options]
         limit_s = 2 * duration_s + _PATIENCE_S
         done = direction.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(done.text, rate_fps, duration_s)
 
     def condition(self) -> dict[str, str]:
@@ -118,7 +117,7 @@ class Trafgen(LoadGenerator):
         rate_bps = 8 * rate_fps * traffic.counted_bytes
         burst = max(2 * MOST_BYTES if len(traffic.sizes) > 1 else 2 * traffic.sizes[0], _BUCKET_S * rate_bps / 8)
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
-        with hinted(_REMEDY if sender.shares_kernel else None):
+        with with_hint(_REMEDY if sender.shares_kernel else None):
             _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
     def _remove_bucket(self, sender: Instance, hop: _PacedHop) -> None:
@@ -142,8 +141,8 @@ class _PacedHop:
         return self.bucket != self.first.device
 
 
-def _paced(direction: Direction) -> _PacedHop:
-    """Make a link for the token bucket, whose frames are copied to the device of the first hop; return both.
+def _make_paced_hop(direction: Direction) -> _PacedHop:
+    """Make a link with a token bucket, whose frames are copied to the device of the first hop; return hop and bucket.
 
     The bucket is on the device itself in two cases: for a virtual machine, whose network is in another kernel, and if
     the kernel cannot copy frames."""

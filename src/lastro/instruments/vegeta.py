@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import http_load
 from lastro.instruments.http_load import TIMEOUT_S, Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
@@ -81,8 +81,7 @@ class Vegeta(HttpLoad):
         origin.host.write_text(origin.file("targets"), f"GET {load.page.url}\n")
         limit_s = load.duration_s + 2 * load.timeout_s + _MARGIN_S
         done = origin.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
-        if done.returncode != 0:
-            raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
+        done.require_success(["vegeta", "attack"])
         files = [origin.file(f"{position}.csv") for position in range(len(_routes(load)))]
         reading = self.read([http_load.read_in_pieces(origin.host, file) for file in files], load)
         reasons = http_load.check_reasons(done.text, load.page, _n_checks(load))
@@ -150,22 +149,22 @@ class Vegeta(HttpLoad):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A request as vegeta reports it.
+    """A request, which vegeta calls a hit.
 
     `number` is its position in the order of sending, from 0.
-    `left_ms` is when it was sent, relative to the first request. `took_ms` is the time from then to its response.
-    `wrong` is the fault of the response; empty for a correct one.
+    `sent_ms` is when it was sent, relative to the first request. `took_ms` is the time from then to its response.
+    `fault` describes what is wrong with the response; empty for a correct one.
     `lag_ms` is its delay before sending: the time from when it was due until it was sent."""
 
     number: int
-    left_ms: float
+    sent_ms: float
     took_ms: float
-    wrong: str
+    fault: str
     lag_ms: float = 0.0
 
     @property
     def sample(self) -> Request:
-        return Request(self.left_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.wrong)
+        return Request(self.sent_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.fault)
 
 
 def _routes(load: OpenLoad) -> Sequence[Endpoint | None]:
@@ -192,8 +191,8 @@ def _checks_per_proxy(load: OpenLoad) -> list[int]:
 
 def _with_lag(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
     """Return the requests with `lag_ms`, by the schedule in which the least late request was sent on time."""
-    begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
-    return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
+    begins_ms = min(hit.sent_ms - hit.number * interval_ms for hit in hits)
+    return [replace(hit, lag_ms=hit.sent_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
 
 def _generator_remarks(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
@@ -245,10 +244,10 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
     when, status, took, _, _, error, _, _, number, _, url, head = row
     if url != load.page.url:
         raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
-    left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
-    if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
-        raise InstrumentError(f"vegeta reports a request that was sent after {left_ms:g} ms and took {took_ms:g} ms")
-    return _Hit(_number("number", number), left_ms, took_ms, _fault(status, error, head, load.page.length_bytes))
+    sent_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
+    if took_ms <= 0 or not 0 <= sent_ms < 1000 * (load.duration_s + _MARGIN_S):
+        raise InstrumentError(f"vegeta reports a request that was sent after {sent_ms:g} ms and took {took_ms:g} ms")
+    return _Hit(_number("number", number), sent_ms, took_ms, _fault(status, error, head, load.page.length_bytes))
 
 
 def _fault(status: str, error: str, head: str, length_bytes: int) -> str:

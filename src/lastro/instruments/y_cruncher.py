@@ -15,7 +15,7 @@ from typing import Self
 
 from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
-from lastro.instruments import _own
+from lastro.instruments import _user_programs
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
@@ -44,7 +44,7 @@ class YCruncher(Workload):
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        return (_own.gather_files(host, cls.name, _sources(host)),)
+        return (_user_programs.gather_files(host, cls.name, _sources(host)),)
 
     @classmethod
     def require(cls, host: Host) -> None:
@@ -65,9 +65,9 @@ class YCruncher(Workload):
         if computed_s > 1.01 * total_s + 0.01:
             reasons = (f"y-cruncher computed for {computed_s:g} s, more than the total of {total_s:g} s",)
         values = {TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s}
-        return bounded(self.metrics, Reading(values, invalid_because=(*reasons, *self._not_as_asked(plain))))
+        return bounded(self.metrics, Reading(values, invalid_because=(*reasons, *self._mismatch_reasons(plain))))
 
-    def _not_as_asked(self, text: str) -> tuple[str, ...]:
+    def _mismatch_reasons(self, text: str) -> tuple[str, ...]:
         """Return reasons for invalidity: other digits or threads than asked for, or no successful check of the digits.
 
         A version that does not report the threads gives no reason."""

@@ -24,7 +24,7 @@ class Capabilities(Isolation):
         return replace(spec.with_security(drop_capabilities=True), sysctls={**spec.sysctls, **_PING})
 
     def verify(self, instance: Instance) -> str | None:
-        fields = capabilities.fields(instance.run(["cat", "/proc/self/status"]).text)
+        fields = capabilities.status_fields(instance.run(["cat", "/proc/self/status"]).text)
         allowed = capabilities.mask(instance.spec.security.capabilities)
         for name in _SETS:
             if excess := capabilities.names(int(fields[name], 16) & ~allowed):

@@ -61,7 +61,7 @@ class CgroupLimits(Isolation):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         availability = super().probe(testbed, platform)
-        if availability or availability.remedy or not (lacking := testbed.cgroups.lacking()):
+        if availability or availability.remedy or not (lacking := testbed.cgroups.missing_controllers()):
             return availability
         return Availability(
             f"{availability.reason}; this host has no cgroup controller {', '.join(lacking)}",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.host.activity import TOTALS, ActivityReading, look, totals_of
+from lastro.host.activity import TOTALS, ActivityReading, read_activity, totals_of
 from lastro.host.ledger import Session
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
@@ -33,7 +33,7 @@ class _MachineUnderGuest:
 
     def _look(self) -> ActivityReading:
         with self._session.host.recorded():
-            return look(self._session.host)
+            return read_activity(self._session.host)
 
 
 class HostMeter(Meter):
@@ -57,7 +57,11 @@ class HostMeter(Meter):
         self._own_cgroups = own_cgroups
 
     def start(self) -> None:
-        self._under = _MachineUnderGuest(self.testbed.near, self.testbed.rivals) if self.testbed.near else None
+        self._under = (
+            _MachineUnderGuest(self.testbed.guest_controller, self.testbed.rivals)
+            if self.testbed.guest_controller
+            else None
+        )
         self._before = self.testbed.host.glance(TOTALS)
         self._daemons_user_s = self._read_daemons_user_s()
 

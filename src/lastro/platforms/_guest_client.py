@@ -37,11 +37,11 @@ HELLO = PREFIX + b"\x02"  # from an agent that has just opened a UART
 HEADER = 29
 CHUNK = 32768
 WINDOW = 262144  # bytes of input that may be in flight, not yet read by the command
-ASK_AGAIN_S = 2.0  # when to repeat a request that the line may have lost
+ASK_AGAIN_S = 2.0  # after which a request is repeated, since the line may have lost it
 HEAR_LESS_S = 20.0  # before the time limit, the client sends a request even if the agent has sent nothing
 LAST_WORDS_S = 2.0  # how long to wait for the command to end after a signal
 BUSY_S = 0.01
-NEWBORN_S = 0.5  # between bind(2) and listen(2), a monitor that loses its CPU refuses connections
+NEWBORN_S = 0.5  # how long a new monitor may refuse connections: it may lose its CPU between bind(2) and listen(2)
 NO_ANSWER, GONE = 124, 125
 SIGINT, SIGTERM = 2, 15
 

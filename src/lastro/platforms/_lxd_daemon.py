@@ -116,7 +116,7 @@ class PrivateDaemon:
             [
                 *testbed.cgroups.entering(f"{self.group}/daemon"),
                 "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
-                "sh", "-ec", private_places(self.home, self.disk),
+                "sh", "-ec", private_mounts_script(self.home, self.disk),
                 # Load no profiles into the host's AppArmor; liblxc still applies a profile that is loaded.
                 "env", f"{variable}_DIR={self.home}", f"{variable}_SECURITY_APPARMOR=false",
                 program, "--group", "root",
@@ -201,11 +201,11 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
     return host.run(argv, check=False).returncode == 0
 
 
-def private_places(home: Path, disk: Path) -> str:
+def private_mounts_script(home: Path, disk: Path) -> str:
     """Return a script that arranges the mounts in a new mount namespace, and then executes its arguments.
 
-    In the namespace, /run contains only `home` and `disk`, as far as they are below it. Large files of the daemon are
-    stored in `disk`."""
+    In the namespace, /run contains only `home` and `disk`, if they are below /run. The daemon's large files are stored
+    in `disk`."""
     small, large, run = quoted(home, disk, disk / "run")
     visible = [path for path in (home, disk) if path.is_relative_to("/run")]
     copies = [quoted(path, disk / "run" / path.relative_to("/run")) for path in visible]

@@ -10,7 +10,7 @@ from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Completed
-from lastro.host.shell import setting
+from lastro.host.shell import sysctl_lines
 from lastro.platforms.base import Instance, InstanceSpec, Port, Tap, configuration
 from lastro.testbed import Testbed
 from lastro.validity import ClockSample, drift
@@ -26,7 +26,7 @@ _NO_ANSWER = 124  # an exit code of the client
 _GONE = "lastro: the guest is gone: "  # printed by the client before the reason when it exits with another code
 
 
-def sample_of(text: str) -> ClockSample:
+def most_precise_sample(text: str) -> ClockSample:
     """Return the most precise clock reading in `text`, as the client printed it: the one that took the shortest time.
 
     Each line is a reading of four times in ns: the host's clock before and after, the guest's clock, the guest's wall
@@ -79,7 +79,7 @@ class GuestInstance(Instance):
         Raises: PlatformError when the guest does not answer."""
         try:
             done = self.testbed.host.run([*self._client, "--clocks", str(_CLOCK_READINGS)], timeout_s=30)
-            return sample_of(done.text)
+            return most_precise_sample(done.text)
         except (CommandFailed, CommandTimeout, ValueError) as error:
             raise PlatformError(f"the clocks of guest {self.spec.name} cannot be read: {error}") from error
 
@@ -134,7 +134,7 @@ class MachineInstance(GuestInstance):
             self.run(["sh", "-e"], stdin="\n".join([*renames, f"ip -batch - <<END\n{batch}\nEND\n"]))
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        if lines := setting(values):
+        if lines := sysctl_lines(values):
             self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
 
     def _on_links(self, argv: Sequence[str], *, check: bool = True) -> Completed:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lastro.errors import InputError, Unavailable
 from lastro.host.base import Host
-from lastro.host.shell import ROOTS_ALONE, quoted
+from lastro.host.shell import ONLY_ROOT_CAN_CHANGE, quoted
 from lastro.study.model import Level, Setting
 
 PROGRAM = "program"  # the name of the option for the platform's main program
@@ -41,7 +41,7 @@ def suffix(paths: Mapping[str, str]) -> str:
 def require_program(host: Host, option: Setting[Any], path: str) -> None:
     """Raise Unavailable unless `path` is the program that `option` stands for, and only root can change it."""
     name = Path(path).name
-    done = host.run(["sh", "-c", ROOTS_ALONE, path], check=False)
+    done = host.run(["sh", "-c", ONLY_ROOT_CAN_CHANGE, path], check=False)
     if done.returncode:
         raise Unavailable(done.error_text.strip(), f"as root: install -D YOUR-{name} /opt/{name}-new/{name}")
     done = host.run([path, "--version"], check=False, timeout_s=_VERSION_S)

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import CommandFailed, LastroError, PlatformError, Unavailable
+from lastro.errors import LastroError, PlatformError, Unavailable
 from lastro.host.activity import STAT, n_cpus
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 from lastro.platforms._gate import CALM_S, Gate, measure_argv, naming_command, serve_argv
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
 from lastro.platforms._programs import PROGRAM, chosen_programs, require_program
@@ -27,8 +27,8 @@ from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 _MESSAGES = 3  # two begin and end a measurement; one more, since the number of their wake-ups varies
-_GRACE_S = 10.0  # for the end of a command inside, and for the transfer of its output
-_NOTHING: AbstractContextManager[object] = nullcontext()
+_GRACE_S = 10.0  # time for a command inside to end and for its output to leave the instance
+_UNWATCHED: AbstractContextManager[object] = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ class Instance(ABC):
     daemon: str = ""
     sends_by_host: bool = False
     host_cache: str = ""
-    _commands: int = 0  # of `measure` and `during`
-    _wake_ups_per_message: int | None = None  # of the apparatus, by a message into the instance and back
+    _commands: int = 0  # number of commands that `measure` and `during` have run
+    _wake_ups_per_message: int | None = None  # wake-ups of the apparatus by a message into the instance and its answer
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
@@ -204,7 +204,7 @@ class Instance(ABC):
         *,
         timeout_s: float = 60.0,
         check: bool = True,
-        watch: AbstractContextManager[object] = _NOTHING,
+        watch: AbstractContextManager[object] = _UNWATCHED,
     ) -> MeasuredCommand:
         """Run a command that measures, so that the apparatus is idle from its start to its end.
 
@@ -227,8 +227,8 @@ class Instance(ABC):
                 gate.run(timeout_s)
             gate.release_output()
         measured = gate.result
-        if check and measured.done.returncode != 0:
-            raise CommandFailed(argv, measured.done.returncode, measured.done.error_text or measured.done.text)
+        if check:
+            measured.done.require_success()
         return measured
 
     @contextmanager
@@ -254,9 +254,9 @@ class Instance(ABC):
             process.stop()
 
     def _memory_file(self) -> str:
-        """Return the beginning of a path inside the instance, for files in memory that belong to one command.
+        """Return the prefix of the paths, inside the instance, of one command's files in memory.
 
-        It has a counter instead of random characters, so that the commands of a trial can be repeated."""
+        A counter, not a random name, makes prefixes unique, so that a script can repeat the commands of a trial."""
         self._commands += 1
         return f"{self.memory_dir}/lastro-{self._commands}"
 
@@ -352,7 +352,7 @@ class Instance(ABC):
             )
 
     def _on_links(self, argv: Sequence[str], *, check: bool = True) -> Completed:
-        """Run a command that configures the instance's links, with the rights that this takes."""
+        """Run a command that configures the instance's links, with the necessary rights."""
         return self.testbed.host.run(["nsenter", f"--net={NETNS_DIR / self.netns}", *argv], check=check)
 
 
@@ -473,24 +473,24 @@ def start_each(
         return instance
 
     try:
-        futures = all_of([partial(start, position) for position in range(len(managers))], at_once)
+        futures = run_all([partial(start, position) for position in range(len(managers))], at_once)
     finally:
         for position in sorted(started):
             stack.push(managers[position])
     return [future.result() for future in futures]
 
 
-def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return a context manager that yields the name of an instance's network namespace.
-
-    The namespace is new, and removed after the block, unless `spec` names an existing one."""
-    if spec.netns is not None:
-        return nullcontext(spec.netns)
-    return _netns(host, testbed, testbed.session.netns_name(spec.name))
-
-
 @contextmanager
-def _netns(host: Host, testbed: Testbed, name: str) -> Iterator[str]:
+def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec, *, made_by_runtime: bool = False) -> Iterator[str]:
+    """Yield the name of an instance's network namespace.
+
+    The namespace is new, and removed after the block, unless `spec` names an existing one. With `made_by_runtime`, it
+    is always new, and the container runtime makes it: the name becomes valid when the instance has started."""
+    if spec.netns is not None and not made_by_runtime:
+        yield spec.netns
+        return
+    name = testbed.session.netns_name(spec.name)
     with testbed.session.owned("netns", name):
-        host.run(["sh", "-ec", f"ip netns add {name}; exec ip -n {name} link set lo up"])
+        if not made_by_runtime:
+            host.run(["sh", "-ec", f"ip netns add {name}; exec ip -n {name} link set lo up"])
         yield name

@@ -13,7 +13,7 @@ from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.host.undo import HELD, HOLDS
+from lastro.host.undo import HOLDER_MARK, HOLDER_VARIABLE
 from lastro.platforms.base import InstanceSpec, Security, instance_netns
 from lastro.testbed import Testbed
 
@@ -56,12 +56,14 @@ def capabilities(security: Security) -> list[str]:
     return sorted({*usual, *security.capabilities})
 
 
-def claim_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
+def claim_places(
+    stack: ExitStack, testbed: Testbed, spec: InstanceSpec, *, netns_by_runtime: bool = False
+) -> tuple[str, Path, Path, str]:
     """Return (network namespace, directory for small files, directory for the disk, cgroup) for an instance.
 
-    The network namespace exists at the return. The directories and the cgroup do not: they are only recorded in the
-    ledger. When `stack` closes, all four are removed."""
-    netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+    All four are recorded in the ledger, and removed when `stack` closes. The network namespace is made immediately,
+    unless the container runtime makes it (`netns_by_runtime`). The caller makes the directories and the cgroup."""
+    netns = stack.enter_context(instance_netns(testbed.host, testbed, spec, made_by_runtime=netns_by_runtime))
     home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
     cgroup = f"{testbed.session.cgroup}/{spec.name}"
     for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
@@ -86,8 +88,8 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
 def let_children_inherit(testbed: Testbed, group: str) -> None:
     """Make a cgroup whose children inherit its CPUs. On cgroup version 1, a new cgroup otherwise has no CPUs.
 
-    liblxc makes the children. It sets `cgroup.clone_children`, too, but only for the first cgroup of a path. Source:
-    kernel cgroup-v1/cpusets.rst."""
+    liblxc, which makes the children, sets `cgroup.clone_children` only for the first cgroup of a path. Source: the
+    kernel's cgroup-v1/cpusets.rst."""
     testbed.cgroups.make(testbed.host, group)
     switch = testbed.cgroups.root / "cpuset" / group.strip("/") / "cgroup.clone_children"
     if switch.exists():
@@ -98,18 +100,18 @@ def let_children_inherit(testbed: Testbed, group: str) -> None:
 # If the kernel accepts it, the namespace is mounted on the file HOME/mnt. Inside another mount namespace, Linux 6.18
 # refuses some files (EINVAL), since the new namespace must have the higher number, and each CPU assigns numbers in
 # batches. In that case, a sleeping process is in the namespace, and HOME/mnt is a symbolic link to its namespace. The
-# environment variable HOLDS identifies this process (`host.undo`).
+# environment variable HOLDER_VARIABLE identifies this process (`host.undo`).
 _KEPT = f"""kept() {{
     home=$1 propagation=$2
     shift 2
     if ! unshare --mount="$home/mnt" --propagation "$propagation" true 2>/dev/null; then
         mkfifo "$home/ready"
-        unshare --mount --propagation "$propagation" env {HOLDS}="$home" \\
+        unshare --mount --propagation "$propagation" env {HOLDER_VARIABLE}="$home" \\
             sh -c 'echo >"$1"; exec sleep infinity' hold "$home/ready" </dev/null >/dev/null 2>&1 &
         read -r _ <"$home/ready" || :
         rm "$home/ready"
         ln -sf "/proc/$!/ns/mnt" "$home/mnt"
-        touch "$home/{HELD}"
+        touch "$home/{HOLDER_MARK}"
     fi
     nsenter --mount="$home/mnt" "$@"
 }}"""

@@ -10,7 +10,7 @@ import shlex
 
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec
-from lastro.platforms.oci import OciPlatform, second_tree
+from lastro.platforms.oci import OciPlatform, extra_v2_tree
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -25,7 +25,7 @@ class Crun(OciPlatform):
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         runtime = super().runtime_argv(testbed, spec)
-        tree = second_tree(testbed)
+        tree = extra_v2_tree(testbed)
         if tree is None:
             return runtime
         return (

@@ -18,7 +18,7 @@ from lastro.platforms._dockerd import Daemon
 from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, OwnNetworks, limit_flags, seccomp_profile
-from lastro.platforms.oci import second_tree
+from lastro.platforms.oci import extra_v2_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -107,9 +107,9 @@ class Docker(Platform):
 
     @contextmanager
     def own_network(self, testbed: Testbed, gateway: str) -> Iterator[OwnNetworks]:
-        """Run a daemon with networks of Docker's own inside the block, which starts instances with `own_network`.
+        """Inside the block, run a daemon with Docker's own networks, on which instances with `own_network` start.
 
-        Those with `published` are on Docker's default network; `gateway` is the address of its bridge in CIDR form.
+        Instances with `published` are on Docker's default network. `gateway` is the address of its bridge in CIDR form.
         Nothing else may use the DUT's namespace during the block or later: the daemon changes the firewall rules in it,
         and leaves them there.
 
@@ -160,14 +160,14 @@ class Docker(Platform):
             name + suffix(self.programs),
             storage=storage,
             runtimes=self._runtimes(testbed),
-            hide=second_tree(testbed) if self.runtime == "crun" else None,
+            hide=extra_v2_tree(testbed) if self.runtime == "crun" else None,
             remapped=remapped,
             bridge=bridge,
             programs=self.programs,
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """Return the daemon's setting `runtimes` for the chosen runtime; empty for one that is part of Docker.
+        """Return the daemon's setting `runtimes`: the chosen runtime, unless it is part of Docker.
 
         Raises: Unavailable if the runtime is missing."""
         if self.runtime not in _PROGRAMS:

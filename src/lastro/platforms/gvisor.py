@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.host.shell import setting
+from lastro.host.shell import sysctl_lines
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec, Port, Tap
 from lastro.platforms.oci import OciInstance, OciPlatform
@@ -39,7 +39,7 @@ HOST_SYSCTLS = {
 
 def sysctl_script(values: Mapping[str, str]) -> str:
     """Return a script that applies settings inside gVisor; settings that gVisor does not have are ignored."""
-    return "".join(f"{line}\n" for line in setting(values))
+    return "".join(f"{line}\n" for line in sysctl_lines(values))
 
 
 class GvisorInstance(OciInstance):

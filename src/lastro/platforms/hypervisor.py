@@ -99,9 +99,9 @@ class HypervisorInstance(MachineInstance):
 
 
 class Hypervisor(Platform):
-    """A platform of guests. `program` must be installed; `remedy` tells users how. A boot fails after `boot_timeout_s`.
+    """A platform of guests. `program` must be installed; `remedy` says how. A boot fails after `boot_timeout_s`.
 
-    `emulates` is true if the guest's processor is emulated. Such a processor has none of the flaws that kernels
+    `emulates` is true if the guest's processor is emulated. An emulated processor has none of the flaws that kernels
     mitigate."""
 
     options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
@@ -132,10 +132,10 @@ class Hypervisor(Platform):
         testbed.host.require(self.chosen_path(self.program), self.remedy)
         self.require_programs(testbed)
         self.require_host(testbed)
-        own = testbed.own
-        with own.building():
-            made = guest.ensure(testbed.original, own.ledger.state / "guest", own.host)
-        self._guest = guest.sent(made, testbed.image, testbed.host, testbed.session.state / "guest")
+        controller = testbed.local_session
+        with controller.building():
+            files = guest.ensure(testbed.original, controller.ledger.state / "guest", controller.host)
+        self._guest = guest.on_host(files, testbed.image, testbed.host, testbed.session.state / "guest")
         send_client(testbed)
         self._host_lacks_mitigations = _lacks_mitigations(testbed.host)
         yield

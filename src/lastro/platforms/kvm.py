@@ -33,7 +33,7 @@ class Kvm(QemuPlatform):
         return availability if availability or availability.remedy else replace(availability, remedy=_REMEDY)
 
     def _vhost(self, testbed: Testbed) -> str:
-        """Return the end of the value of `-netdev` that makes the host's kernel serve the card; empty if it cannot.
+        """Return the option to append to `-netdev` so that the host's kernel serves the card; empty if it cannot.
 
-        The kernel can serve virtio cards, if the host has /dev/vhost-net."""
+        The kernel serves only virtio cards, and only if the host has /dev/vhost-net."""
         return ",vhost=on" if NIC.of(self.chosen) == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

@@ -206,23 +206,23 @@ def seccomp_policy(profile: Mapping[str, Any]) -> str:
     """Convert an OCI filter to LXC's format (version 2), for all architectures of the host.
 
     Raises: Unavailable when LXC has no equivalent of an action."""
-    default = _action(profile["defaultAction"], profile.get("defaultErrnoRet"))
+    default = _seccomp_action(profile["defaultAction"], profile.get("defaultErrnoRet"))
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):
-        action = _action(rule["action"], rule.get("errnoRet"))
-        conditions = "".join(_condition(argument) for argument in rule.get("args") or ())
+        action = _seccomp_action(rule["action"], rule.get("errnoRet"))
+        conditions = "".join(_seccomp_condition(argument) for argument in rule.get("args") or ())
         lines += [f"{name} {action} {conditions}".rstrip() for name in rule["names"]]
     return "\n".join(lines) + "\n"
 
 
-def _action(action: str, errno: int | None) -> str:
+def _seccomp_action(action: str, errno: int | None) -> str:
     if action not in _SECCOMP_ACTIONS:
         raise Unavailable(f"LXC's seccomp filters do not support the action {action}", "use another seccomp profile")
     word = _SECCOMP_ACTIONS[action]
     return f"errno {1 if errno is None else errno}" if word == "errno" else word
 
 
-def _condition(argument: Mapping[str, Any]) -> str:
+def _seccomp_condition(argument: Mapping[str, Any]) -> str:
     index, value, operator = argument["index"], argument["value"], argument["op"]
     if operator == "SCMP_CMP_MASKED_EQ":  # LXC puts the mask last
         return f"[{index},{argument.get('valueTwo', 0)},{operator},{value}]"

@@ -86,9 +86,9 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """Return a prefix for commands that can then never gain capabilities other than those of `security`.
+    """Return the prefix of a command that can never gain capabilities other than those of `security`.
 
-    Empty unless `security` drops capabilities."""
+    The prefix is empty unless `security` drops capabilities."""
     if not security.drop_capabilities:
         return ()
     kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +17,17 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
-from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, capabilities
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import (
+    ENVIRONMENT,
+    IN_MEMORY,
+    INIT,
+    MASKED,
+    ON_DISK,
+    READ_ONLY,
+    capabilities,
+    claim_places,
+)
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -100,12 +109,10 @@ class OciPlatform(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        bundle, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        # A user namespace must own its network namespace, so the runtime makes both.
+        by_runtime = spec.security.user_namespace
         with ExitStack() as stack:
-            netns = stack.enter_context(_netns(testbed, spec))
-            for kind, name in (("directory", bundle), ("directory", scratch), ("cgroup", cgroup)):
-                stack.enter_context(testbed.session.owned(kind, str(name)))
+            netns, _, _, cgroup = claim_places(stack, testbed, spec, netns_by_runtime=by_runtime)
             runtime = self.runtime_argv(testbed, spec)
             instance = self.instance_type(testbed, spec, self.binary, runtime, netns=netns, cgroup=cgroup)
             stack.callback(instance.end)
@@ -117,32 +124,15 @@ class OciPlatform(Platform):
         return {"root filesystem": "overlay", "instance's disk": str(testbed.scratch_dir.parent)}
 
 
-def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Return a context manager that yields the name of an instance's network namespace.
-
-    If the instance has a user namespace, that must own the network namespace, so the runtime makes the network
-    namespace. The name then becomes valid after the start."""
-    if not spec.security.user_namespace:
-        return instance_netns(testbed.host, testbed, spec)
-    return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
-
-
-@contextmanager
-def claim_netns_name(testbed: Testbed, name: str) -> Iterator[str]:
-    """Record the name of a network namespace before a container runtime makes it; remove it after the block."""
-    with testbed.session.owned("netns", name):
-        yield name
-
-
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """Return a script that mounts the writable layer in a new mount namespace, and runs the container there.
 
-    The mount ends with the container. If the container has a user namespace, its root filesystem is a copy in which the
-    files of root belong to FIRST_ID."""
+    The mount disappears with the container. If the container has a user namespace, its root filesystem is a copy in
+    which the files of root belong to FIRST_ID."""
     tree, owner = testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
-            tree, owner = rootfs.shifted(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
+            tree, owner = rootfs.shifted_tree(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
     root, disk, lower = quoted(bundle / "rootfs", scratch, tree)
     options = f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work"
     if spec.security.selinux:
@@ -252,18 +242,23 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
         name: [{"major": int(major), "minor": int(minor), "rate": rate}] if rate and r.block_device else None
         for name, rate in rates.items()
     }
-    groups: dict[str, dict[str, Any]] = {"cpu": cpu, "memory": memory, "blockIO": block_io, "pids": {"limit": r.pids}}
+    controllers: dict[str, dict[str, Any]] = {
+        "cpu": cpu,
+        "memory": memory,
+        "blockIO": block_io,
+        "pids": {"limit": r.pids},
+    }
     limits = {}
-    for key, group in groups.items():
-        if limited := {name: value for name, value in group.items() if value is not None}:
-            limits[key] = limited
+    for controller, values in controllers.items():
+        if limited := {name: value for name, value in values.items() if value is not None}:
+            limits[controller] = limited
     return limits
 
 
-def second_tree(testbed: Testbed) -> str | None:
-    """Return the path of the cgroup v2 tree, if the host has version 1, too, and the tree has a controller; else None.
+def extra_v2_tree(testbed: Testbed) -> str | None:
+    """Return the path of the cgroup v2 tree if the host also has version 1, and the tree has a controller; else None.
 
-    crun refuses to run on a host for which this is not None."""
+    crun refuses to run on a host with such a tree."""
     tree = testbed.cgroups.root / "unified"
     try:
         controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()

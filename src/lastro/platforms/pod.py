@@ -20,10 +20,9 @@ from typing import Any
 from lastro.errors import Unavailable
 from lastro.host.shell import quoted
 from lastro.platforms._cri import REMEDY, Cri
-from lastro.platforms.base import Instance, InstanceSpec, Security
+from lastro.platforms.base import Instance, InstanceSpec, Security, instance_netns
 from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, seccomp_profile
 from lastro.platforms.containerd import ContainerdInstance, ContainerdPlatform
-from lastro.platforms.oci import claim_netns_name
 from lastro.testbed import Testbed
 
 _OF_POD, _OF_CONTAINER, _OF_NODE = 0, 1, 2  # NamespaceMode in api.proto
@@ -73,7 +72,7 @@ def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
 
     Raises: Unavailable for a namespace that a pod can neither make nor share with the daemon."""
     if spec.netns is None:
-        return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
+        return instance_netns(testbed.host, testbed, spec, made_by_runtime=True)
     if spec.netns != testbed.dut:
         raise Unavailable(
             "a pod has a network of its own or that of its host, not that of another instance",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Interface
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from lastro.platforms.container import (
     mounts_script,
     seccomp_profile,
 )
-from lastro.platforms.oci import claim_netns_name, second_tree
+from lastro.platforms.oci import extra_v2_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -45,8 +45,8 @@ _IMPORT_TIMEOUT_S = 600.0
 _PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # package by program
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
 _NETWORK = "lastro"
-# With networks of its own, Podman names the namespaces of instances itself, in the directory where the host has its
-# names. Over this directory, it gets one that ends with its mount namespace; the host's names are in another place.
+# With networks of its own, Podman itself names the network namespaces of instances, in the host's directory for such
+# names. An empty directory, which disappears with Podman's mount namespace, covers it; the host's names are at _NAMES.
 _NAMES = "/run/names"
 _HIDE_NAMES = f"mkdir -p {_NAMES}; mount --rbind {NETNS_DIR} {_NAMES}; mount -t tmpfs tmpfs {NETNS_DIR}"
 _SHOW_NAMES = f"umount --lazy {NETNS_DIR}; umount --lazy {_NAMES}"
@@ -125,7 +125,7 @@ class Podman(Platform):
         }
         for name, text in files.items():
             testbed.host.write_text(str(self._home / name), text)
-        hidden = second_tree(testbed) if runtime == "crun" else None
+        hidden = extra_v2_tree(testbed) if runtime == "crun" else None
         mounts = _mounts(self._home, self._scratch, testbed.session.state)
         mounts += [f"umount {shlex.quote(hidden)}"] if hidden else []
         # Later mounts, such as network namespaces, must be visible there too.
@@ -198,7 +198,9 @@ class Podman(Platform):
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         with ExitStack() as stack:
-            netns = stack.enter_context(self._netns(testbed, spec))
+            assert self._networked or not spec.own_network, "such instances start inside `own_network`"
+            by_podman = spec.own_network
+            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec, made_by_runtime=by_podman))
             removal = [*self._podman(), "rm", "--force", "--time", "0", "--volumes", spec.name]
             stack.callback(testbed.host.run, removal, check=False)
             try:
@@ -214,15 +216,6 @@ class Podman(Platform):
             runtime = self.chosen_path(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
             enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
-
-    def _netns(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-        """Return a context manager that yields the name of an instance's network namespace.
-
-        For an instance with `own_network`, Podman makes the namespace, and the name becomes valid after the start."""
-        if not spec.own_network:
-            return instance_netns(testbed.host, testbed, spec)
-        assert self._networked, "such instances start inside `own_network`"
-        return claim_netns_name(testbed, testbed.session.netns_name(spec.name))
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]

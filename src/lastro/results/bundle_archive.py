@@ -23,11 +23,11 @@ MANIFEST = "SHA256SUMS"
 _CHUNK = 1 << 20
 _SEAL = b"sha256:"
 _DIGITS = 64
-_END = 22  # bytes of the end record, without a comment
+_END = 22  # bytes in the end record of a zip without a comment
 _MOST_FILES = 1_000_000
 _MOST_RATIO = 1100  # deflate compresses data by a factor of 1032 at most: RFC 1951, and zlib's FAQ
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can hold
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError)  # by zipfile
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError)  # raised by zipfile
 _MODE = (stat.S_IFREG | 0o644) << 16
 
 
@@ -77,7 +77,7 @@ def content(container: BundleArchive, name: str, most: int) -> bytes:
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[BundleArchive]:
+def open_bundle(place: Path) -> Iterator[BundleArchive]:
     """Open the bundle at `place` inside the block.
 
     Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
@@ -95,13 +95,13 @@ def _zip_file(place: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(place)
     except _UNREADABLE as error:
-        raise _no_zip(place, error) from error
+        raise _not_a_zip(place, error) from error
 
 
-def _no_zip(place: Path, error: Exception) -> InputError:
+def _not_a_zip(place: Path, error: Exception) -> InputError:
     with place.open("rb") as file:
-        begins = file.read(4) == b"PK\x03\x04"
-    if begins:
+        begins_as_zip = file.read(4) == b"PK\x03\x04"
+    if begins_as_zip:
         return InputError(f"{place} is a zip that is cut off or damaged: {error}", "fetch the bundle again")
     return InputError(f"{place} is not a bundle: it is not a zip", "give a bundle, as `lastro bundle` wrote it")
 
@@ -113,14 +113,14 @@ class _Directory:
         for folder, folders, files in os.walk(place, onerror=_raise):
             for name in (*folders, *files):
                 path = Path(folder, name)
-                found, relative = path.lstat(), path.relative_to(place).as_posix()
-                if stat.S_ISDIR(found.st_mode):
+                status, relative = path.lstat(), path.relative_to(place).as_posix()
+                if stat.S_ISDIR(status.st_mode):
                     continue
-                if not stat.S_ISREG(found.st_mode):
+                if not stat.S_ISREG(status.st_mode):
                     raise InputError(
                         f"{place}: {relative!r} is a link or a special file", "a bundle has only files and directories"
                     )
-                self.sizes[_checked(place, relative)] = found.st_size
+                self.sizes[_safe_name(place, relative)] = status.st_size
 
     def open(self, name: str) -> IO[bytes]:
         return open(os.open(self._place / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
@@ -139,9 +139,9 @@ class _Zip:
         self._infos: dict[str, zipfile.ZipInfo] = {}
         for info in file.infolist():
             if info.is_dir():
-                _checked(place, info.orig_filename.rstrip("/"))
+                _safe_name(place, info.orig_filename.rstrip("/"))
                 continue
-            name = _checked(place, info.orig_filename)
+            name = _safe_name(place, info.orig_filename)
             if name in self._infos:
                 raise InputError(f"{place}: {name!r} is in the zip twice", "fetch the bundle again")
             if stat.S_ISLNK(info.external_attr >> 16) or info.flag_bits & 1:
@@ -158,10 +158,10 @@ class _Zip:
         return self._file.open(self._infos[name])
 
     def damage(self) -> str:
-        return _broken_seal(self._place, self._file.comment)
+        return _seal_damage(self._place, self._file.comment)
 
 
-def _checked(place: Path, name: str) -> str:
+def _safe_name(place: Path, name: str) -> str:
     """Return `name` if it is the relative path of a file inside the bundle. Raises: InputError for any other name."""
     parts = PurePosixPath(name).parts
     plain = name.isprintable() and "\\" not in name and name == "/".join(parts)
@@ -175,30 +175,30 @@ def write_zip(folder: Path, names: list[str], file: Path) -> str:
 
     The seal is the SHA-256 of all bytes before it. The zip has no times, owners or modes of files, so with the same
     version of zlib, the same files give the same bytes."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in names:
             info = zipfile.ZipInfo(name, _EPOCH)
             info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
             info.file_size = (folder / name).stat().st_size
-            with (folder / name).open("rb") as source, made.open(info, "w") as target:
+            with (folder / name).open("rb") as source, archive.open(info, "w") as target:
                 while piece := source.read(_CHUNK):
                     target.write(piece)
-        made.comment = _SEAL + b"0" * _DIGITS
-    with file.open("r+b") as made_file:
+        archive.comment = _SEAL + b"0" * _DIGITS
+    with file.open("r+b") as sealed:
         seal = _digest_before_seal(file)
-        made_file.seek(-_DIGITS, os.SEEK_END)
-        made_file.write(seal.encode())
+        sealed.seek(-_DIGITS, os.SEEK_END)
+        sealed.write(seal.encode())
     with file.open("rb") as whole:
         return hashlib.file_digest(whole, "sha256").hexdigest()
 
 
 def _digest_before_seal(file: Path) -> str:
-    found, left = hashlib.sha256(), file.stat().st_size - _DIGITS
+    sha256, n_left = hashlib.sha256(), file.stat().st_size - _DIGITS
     with file.open("rb") as source:
-        while left > 0 and (piece := source.read(min(_CHUNK, left))):
-            found.update(piece)
-            left -= len(piece)
-    return found.hexdigest()
+        while n_left > 0 and (piece := source.read(min(_CHUNK, n_left))):
+            sha256.update(piece)
+            n_left -= len(piece)
+    return sha256.hexdigest()
 
 
 def _ends_with_record(file: Path) -> bool:
@@ -212,7 +212,7 @@ def _ends_with_record(file: Path) -> bool:
     return record.startswith(b"PK\x05\x06") and record.endswith(b"\0\0")
 
 
-def _broken_seal(file: Path, comment: bytes) -> str:
+def _seal_damage(file: Path, comment: bytes) -> str:
     """Return what is wrong with the seal of a zip; empty if it is right.
 
     `comment` is the comment of the zip, which holds the seal. A zip from another program has no comment and no seal,

@@ -17,7 +17,7 @@ from lastro.results.looks import Look
 from lastro.results.provenance import Provenance
 from lastro.results.rows import STATES, State
 from lastro.results.segments import HostSegment
-from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
+from lastro.shapes import MOST_MEASURED, MisshapenData, from_plain, number, parse_json
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
 
@@ -80,7 +80,7 @@ class Record(TypedDict, total=False):
     prepares: bool
 
 
-_NEEDED = {
+_REQUIRED_KEYS = {
     "run": {"argv", "stdin", "returncode"},
     "spawn": {"argv"},
     "stop": {"argv"},
@@ -115,9 +115,10 @@ def _utc(value: object) -> str:
 
 
 def _seconds(value: object) -> float:
-    if not 0 <= (found := number(value)) <= _MOST_SECONDS:
-        raise MisshapenData(f"is {found:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
-    return found
+    seconds = number(value)
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise MisshapenData(f"is {seconds:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
+    return seconds
 
 
 def _measured(value: object) -> float:
@@ -128,7 +129,7 @@ def _json(kind: Any) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
             raise MisshapenData(f"is {type(value).__name__}, but must be a string")
-        return made(kind, parsed(value))
+        return from_plain(kind, parse_json(value))
 
     return read
 
@@ -156,17 +157,17 @@ def _process(value: object) -> list[Any]:
 
 
 def _noise_floor(value: object) -> Any:
-    """Return the noise floor in a JSON text, with defaults for missing keys; None if it has another format."""
+    """Return the noise floor in a JSON text, with defaults for missing keys; None if its format is another version."""
     stored = _json(Any)(value)
     if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
-    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, stored)
+    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | from_plain(_NoiseFloor, stored)
     return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}
 
 
 def _unavailable(value: object) -> dict[int, tuple[str, str | None]]:
-    found: dict[str, _Gap] = _json(dict[str, _Gap])(value)
-    return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in found.items()}
+    gaps: dict[str, _Gap] = _json(dict[str, _Gap])(value)
+    return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in gaps.items()}
 
 
 def is_histogram(samples: object) -> bool:
@@ -186,9 +187,9 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
 def transcript_of(data: bytes) -> list[Record]:
     """Return the steps of an attempt from the JSON of its transcript. Raises: ValueError if it is not valid."""
-    records: list[Record] = made(list[Record], parsed(data.decode()))
+    records: list[Record] = from_plain(list[Record], parse_json(data.decode()))
     for position, record in enumerate(records):
-        missing = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
+        missing = _REQUIRED_KEYS[record["kind"]] - set(record) if "kind" in record else {"kind"}
         if record.get("argv") == []:
             raise MisshapenData(f"has an empty command in its record {position}")
         if missing:
@@ -244,7 +245,7 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
-def typed(
+def typed_rows(
     directory: Path, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a table with each value checked and converted as its column requires.
@@ -265,12 +266,12 @@ def typed(
                     if read:
                         read(value)
                 except ValueError as error:
-                    raise wrong(directory, f"{table}.{column}", row[0], error) from error
+                    raise invalid_value(directory, f"{table}.{column}", row[0], error) from error
         raise
     return list(zip(*converted, strict=True))
 
 
-def wrong(directory: Path, name: str, row: object, reason: object) -> StoreError:
+def invalid_value(directory: Path, name: str, row: object, reason: object) -> StoreError:
     """Return the error for an invalid value in a database; `name` is its table and column, such as "trial.state".
 
     `row` identifies the row, and `reason` says why the value is invalid."""

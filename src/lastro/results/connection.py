@@ -19,14 +19,14 @@ from typing import Any
 
 from lastro.errors import InputError, StoreError
 from lastro.files import has_plain
-from lastro.results.columns import META, wrong
-from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, damaged, translated
+from lastro.results.columns import META, invalid_value
+from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, damaged, store_errors
 
 FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
 FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
 LONGEST_S = 60.0  # time limit of a query; a query of the largest campaign takes a few seconds
 _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
-_BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite looks for
+_SUFFIXES_BESIDE = ("-journal", "-wal", "-shm")  # of the files that SQLite uses next to the database
 _SIZED = (str, bytes)
 _ROW_BYTES = 4  # no row takes less space in the file
 _SPARE_BYTES = 32 << 20  # limit of unpacked data, in addition to _RATIO times the size of the file
@@ -155,16 +155,18 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
     campaign."""
     file = directory / DB_NAME
     _require_file(file)
-    with translated(directory):
-        return bounded(file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly))
+    with store_errors(directory):
+        return open_bounded(
+            file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly)
+        )
 
 
-def bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
+def open_bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
     """Connect to the database in `file`. `check` verifies its schema before anything else is read.
 
     `mode` is the query of SQLite's URI, such as "mode=ro". Raises: StoreError when a file that SQLite uses next to
     the database, such as its log, is not a regular file; sqlite3.Error; what `check` raises."""
-    _require_plain_beside(file)
+    _require_regular_files_beside(file)
     uri = f"{file.resolve().as_uri()}?{mode}"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
     try:
@@ -200,10 +202,10 @@ def _require_file(file: Path) -> None:
     raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", hint)
 
 
-def _require_plain_beside(file: Path) -> None:
+def _require_regular_files_beside(file: Path) -> None:
     """Raise StoreError if a file that SQLite uses next to the database is not a regular file, but a FIFO or a link."""
-    for beside in _BESIDE:
-        place = file.with_name(f"{file.name}{beside}")
+    for suffix in _SUFFIXES_BESIDE:
+        place = file.with_name(file.name + suffix)
         try:
             has_plain(place)
         except OSError as error:
@@ -214,9 +216,9 @@ def _require_plain_beside(file: Path) -> None:
 
 def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
     schema = objects(db)
-    if schema.get(_META) == _ours(SCHEMA)[_META]:
+    if schema.get(_META) == _expected_objects(SCHEMA)[_META]:
         _check_format(db, directory)
-    if reason := foreign(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
+    if reason := schema_difference(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
         raise damaged(directory, reason)
     if not readonly:
         db.execute("PRAGMA journal_mode=WAL")
@@ -241,7 +243,7 @@ def _check_format(db: BoundedConnection, directory: Path) -> None:
     try:
         written_by = META["format"](rows[0][0]) if rows else 1
     except ValueError as error:
-        raise wrong(directory, "meta.value", "format", error) from error
+        raise invalid_value(directory, "meta.value", "format", error) from error
     if written_by > FLEET_FORMAT:
         raise StoreError(
             f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FLEET_FORMAT})",
@@ -254,17 +256,17 @@ def objects(db: BoundedConnection) -> dict[str, str]:
     return dict(db.read(_OBJECTS, ()))
 
 
-def foreign(found: Mapping[str, str], schema: str) -> str:
+def schema_difference(found: Mapping[str, str], schema: str) -> str:
     """Return how the objects `found` (by `objects`) first differ from those that the SQL `schema` creates.
 
     Empty if they are equal."""
-    ours = _ours(schema)
+    expected = _expected_objects(schema)
     for name, made_by in found.items():
-        if name not in ours:
+        if name not in expected:
             return f"it has an unexpected {name}"
-        if made_by != ours[name]:
+        if made_by != expected[name]:
             return f"its {name} has an unexpected definition"
-    return next((f"it has no {name}" for name in ours if name not in found), "")
+    return next((f"it has no {name}" for name in expected if name not in found), "")
 
 
 _META, _FLEET = "table meta", "table testbed"
@@ -272,7 +274,7 @@ _OBJECTS = "SELECT type || ' ' || name, ifnull(sql, '') || ' ON ' || tbl_name FR
 
 
 @cache
-def _ours(schema: str) -> dict[str, str]:
+def _expected_objects(schema: str) -> dict[str, str]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(schema)
         return dict(db.execute(_OBJECTS))

@@ -38,7 +38,7 @@ CREATE TABLE calibration(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 
-# Only the campaigns of a fleet have these. An attempt ran on the testbed of the last place of its block that has an
+# Only the campaigns of a fleet have these tables. An attempt ran on the testbed of the last place of its block with an
 # `after` below the attempt's id; `unavailable` is {treatment: {reason, remedy}}.
 FLEET_SCHEMA = """
 CREATE TABLE testbed(name TEXT PRIMARY KEY, provenance TEXT NOT NULL, unavailable TEXT NOT NULL) WITHOUT ROWID;
@@ -67,10 +67,10 @@ def new_campaign(
             ((trial.number, trial.block, trial.treatment) for trial in trials),
         )
         db.execute("COMMIT")
-        return _with_log(db.serialize())
+        return _in_wal_mode(db.serialize())
 
 
-def _with_log(data: bytes) -> bytes:
+def _in_wal_mode(data: bytes) -> bytes:
     """Return the bytes of a database file, changed to WAL mode by an edit of its header.
 
     SQLite itself would need a rollback journal to change the mode, and after a power cut at that moment, a process that
@@ -92,9 +92,9 @@ def damaged(directory: Path, reason: object) -> StoreError:
     return CAMPAIGN.damaged(directory / DB_NAME, reason)
 
 
-def translated(directory: Path) -> AbstractContextManager[None]:
+def store_errors(directory: Path) -> AbstractContextManager[None]:
     """Return a context manager that turns SQLite's errors on a campaign's database into StoreErrors with a remedy."""
-    return CAMPAIGN.translated(directory / DB_NAME)
+    return CAMPAIGN.store_errors(directory / DB_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class DatabaseKind:
         return StoreError(f"{file} is not a readable {self.what}: {plain(str(reason))[:_LONGEST]}", self.if_damaged)
 
     @contextmanager
-    def translated(self, file: Path) -> Iterator[None]:
+    def store_errors(self, file: Path) -> Iterator[None]:
         """Turn SQLite's errors on a file inside the block into StoreErrors with a remedy."""
         try:
             yield
@@ -122,7 +122,10 @@ class DatabaseKind:
             hints = {"full": self.if_full, "locked": self.if_locked, "readonly": "make the directory writable"}
             hint = next((text for word, text in hints.items() if word in str(error)), _CHECK_DISK)
             raise StoreError(f"{file}: {error}", hint) from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second if SQLite quotes bytes in an error
+        except (
+            sqlite3.DatabaseError,
+            UnicodeDecodeError,
+        ) as error:  # UnicodeDecodeError if SQLite quotes bytes in an error
             raise self.damaged(file, error) from error
 
 

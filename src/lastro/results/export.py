@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 _STUDY = "suite_study"
-_BEFORE = {"treatment": "VARCHAR"}
-_AFTER = {
+_FIRST_COLUMNS = {"treatment": "VARCHAR"}
+_COMMON_COLUMNS = {
     "block": "INTEGER",
     "trial": "INTEGER",
     "state": "VARCHAR",
@@ -47,7 +47,7 @@ _AFTER = {
     "value": "DOUBLE",
     "at_least": "BOOLEAN",
 }
-_MORE = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, of a fleet and of a guest
+_OPTIONAL_COLUMNS = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, for a fleet and for a guest
 HOST = "host"  # the value of `measured_in` for attempts that did not run in a guest
 _GUEST = "guest"  # the factor or setting that names one of several guests
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
@@ -57,17 +57,17 @@ Value = str | int | float | bool | None
 
 
 def columns(data: CampaignData) -> dict[str, str]:
-    """Return the names of the columns in order, with their SQL types."""
+    """Return the columns of a campaign in order, as {name: SQL type}."""
     levels = {_column(factor): sql_type(factor.levels) for factor in data.study.factors}
-    return _BEFORE | levels | _AFTER | _optional(data)
+    return _FIRST_COLUMNS | levels | _COMMON_COLUMNS | _optional_columns(data)
 
 
-def _optional(data: CampaignData) -> dict[str, str]:
-    """Return the optional columns (`_MORE`) that this campaign has, with their SQL types."""
+def _optional_columns(data: CampaignData) -> dict[str, str]:
+    """Return those of `_OPTIONAL_COLUMNS` that this campaign has, as {name: SQL type}."""
     fleet = any(attempt.testbed for attempt in data.attempts)
     provenances = [data.provenance, *(member.provenance for member in data.members)]
     guest = any(measured_in(provenance) != HOST for provenance in provenances)
-    return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
+    return {name: kind for (name, kind), has in zip(_OPTIONAL_COLUMNS.items(), (fleet, guest), strict=True) if has}
 
 
 def measured_in(provenance: Provenance, name: str = "") -> str:
@@ -79,11 +79,15 @@ def measured_in(provenance: Provenance, name: str = "") -> str:
 
 
 def _column(factor: Factor) -> str:
-    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER, *_MORE} else factor.name
+    return (
+        f"factor_{factor.name}"
+        if factor.name in {_STUDY, *_FIRST_COLUMNS, *_COMMON_COLUMNS, *_OPTIONAL_COLUMNS}
+        else factor.name
+    )
 
 
 def sql_type(values: Iterable[Value]) -> str:
-    """Return the SQL type that a column of these values has; None fits into every type."""
+    """Return the SQL type of a column with these values; None fits into every type."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return "BOOLEAN"
@@ -98,19 +102,19 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     treatments = {row.treatment.index: row for row in data.treatments}
     attempts = by_key((attempt.trial, attempt) for attempt in data.attempts)
     provenances = {block: member.provenance for member in data.members for block in member.blocks}
-    guest_setting, optional = data.study.settings.get(_GUEST), _optional(data)
+    guest_setting, optional = data.study.settings.get(_GUEST), _optional_columns(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
-        place = (trial.block, trial.number, trial.state)
+        position = (trial.block, trial.number, trial.state)
         guest = str(row.treatment.levels.get(_GUEST, guest_setting))
         machine = measured_in(provenances.get(trial.block, data.provenance), guest)
-        for testbed, attempt, *values in _tails(trial, row, attempts.get(trial.number, ()), units):
+        for testbed, attempt, *values in _value_rows(trial, row, attempts.get(trial.number, ()), units):
             last = {"testbed": testbed, "measured_in": None if attempt is None else machine}
-            yield (*head, *place, attempt, *values, *(last[name] for name in optional))
+            yield (*head, *position, attempt, *values, *(last[name] for name in optional))
 
 
-def _tails(
+def _value_rows(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
     """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for each value of one trial.
@@ -123,7 +127,7 @@ def _tails(
         verdict = (attempt.testbed or None, attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
             known = value if math.isfinite(value) else None
-            yield (*verdict, metric, units.get(metric), known, attempt.noted.only_at_least(metric))
+            yield (*verdict, metric, units.get(metric), known, attempt.typed_notes.only_at_least(metric))
         if not attempt.measurements:
             yield (*verdict, None, None, None, None)
     if not has_attempts or trial.state == "unavailable":
@@ -140,13 +144,17 @@ def _all_columns(data: Data) -> dict[str, str]:
     types for a column, its type is text."""
     if isinstance(data, CampaignData):
         return columns(data)
-    all_columns = {_STUDY: "VARCHAR", **_BEFORE}
-    more = {name: _MORE[name] for name in _MORE if any(name in _optional(each) for each in data.values())}
-    for each in data.values():
-        for name, kind in columns(each).items():
-            if name not in _AFTER | _MORE:
+    all_columns = {_STUDY: "VARCHAR", **_FIRST_COLUMNS}
+    more = {
+        name: _OPTIONAL_COLUMNS[name]
+        for name in _OPTIONAL_COLUMNS
+        if any(name in _optional_columns(campaign) for campaign in data.values())
+    }
+    for campaign in data.values():
+        for name, kind in columns(campaign).items():
+            if name not in _COMMON_COLUMNS | _OPTIONAL_COLUMNS:
                 all_columns[name] = kind if all_columns.get(name, kind) == kind else "VARCHAR"
-    return all_columns | _AFTER | more
+    return all_columns | _COMMON_COLUMNS | more
 
 
 def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
@@ -154,10 +162,10 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
         yield from rows(data)
         return
     names = list(_all_columns(data))
-    for study, each in data.items():
-        own = list(columns(each))
-        for row in rows(each):
-            values = {**dict(zip(own, row, strict=True)), _STUDY: study}
+    for study, campaign in data.items():
+        campaign_columns = list(columns(campaign))
+        for row in rows(campaign):
+            values = {**dict(zip(campaign_columns, row, strict=True)), _STUDY: study}
             yield tuple(values.get(name) for name in names)
 
 
@@ -177,7 +185,7 @@ def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
 
     In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
     spreadsheet would execute. With `raw`, texts are not changed."""
-    text = str if raw else inert
+    text = str if raw else without_formulas
     out = io.StringIO()
     out.write("\ufeff" if style.bom else "")
     # CRLF: fields with a carriage return are quoted
@@ -207,10 +215,11 @@ def _cell(value: Value, text: Callable[[str], str], decimal: str) -> str | int |
     return text(value) if isinstance(value, str) else value
 
 
-def inert(text: str) -> str:
+def without_formulas(text: str) -> str:
     """Return the text of a cell, changed so that no spreadsheet executes it: see "CSV Injection" by OWASP."""
-    shown = without_controls(text)
-    return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown
+    text = without_controls(text)
+    is_formula = text.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def to_parquet(data: Data, file: Path) -> None:
@@ -220,26 +229,29 @@ def to_parquet(data: Data, file: Path) -> None:
     types = _all_columns(data)
     values = list(zip(*_all_rows(data), strict=True)) or [()] * len(types)
     with (
-        relation(types, values, f"{file} cannot be written: Parquet", "write --csv") as table,
+        duckdb_table(types, values, f"{file} cannot be written: Parquet", "write --csv") as table,
         tempfile.TemporaryDirectory() as scratch,
     ):
         import duckdb
 
-        made = Path(scratch) / "rows.parquet"
+        scratch_file = Path(scratch) / "rows.parquet"
         try:
-            table.write_parquet(str(made))
+            table.write_parquet(str(scratch_file))
         except duckdb.IOException as error:
             raise OutputError(f"{file} cannot be written: {error}", "check the disk and its permissions") from error
-        write_atomically(file, made.read_bytes())
+        write_atomically(file, scratch_file.read_bytes())
 
 
 @contextmanager
-def relation(
+def duckdb_table(
     types: Mapping[str, str], values: Iterable[Iterable[Value]], what: str, otherwise: str
 ) -> Iterator[DuckDBPyRelation]:
-    """Hold a table in a database of DuckDB: its columns have the SQL types in {name: type}, and these values in order.
+    """Yield a table in a temporary database of DuckDB.
 
-    `what` needs the table; `otherwise` is what a user without DuckDB can do. Raises: OutputError without DuckDB."""
+    `types` is {column: SQL type}. `values` has the values of each column, in the same order. If DuckDB is not
+    installed, the message says that `what` needs it and that the user can do `otherwise`.
+
+    Raises: OutputError if DuckDB is not installed."""
     try:
         import duckdb
     except ImportError as error:
@@ -253,7 +265,7 @@ def relation(
 
 
 def _typed(value: Value, sql_type: str) -> Value:
-    """Return a value as DuckDB takes it into a column of `sql_type`; half a character becomes a question mark."""
+    """Return a value for a column of type `sql_type`. A lone surrogate in a text becomes a question mark."""
     if value is None or sql_type not in {"VARCHAR", "DOUBLE"}:
         return value
     if sql_type == "DOUBLE":

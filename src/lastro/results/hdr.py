@@ -34,13 +34,13 @@ class NamedHistogram:
     histogram: Histogram
 
 
-def packed(histogram: Histogram) -> bytes:
+def to_bytes(histogram: Histogram) -> bytes:
     """Return the encoded counts, followed by the number of lost events in eight bytes."""
     return encode(histogram) + _LOST.pack(histogram.lost)
 
 
-def unpacked(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Return the histogram from bytes that `packed` returned. Raises: ValueError for other bytes.
+def from_bytes(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
+    """Return the histogram from bytes that `to_bytes` returned. Raises: ValueError for other bytes.
 
     `unpack` decompresses its argument, and may limit the amount of data."""
     encoded, end = data[: -_LOST.size], data[-_LOST.size :]
@@ -58,7 +58,7 @@ def encode(histogram: Histogram) -> bytes:
 
 
 def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
-    """Return the histogram from bytes that `encode` returned; `unpack` is as in `unpacked`.
+    """Return the histogram from bytes that `encode` returned; `unpack` decompresses its argument.
 
     Raises: ValueError for other bytes, also for a histogram whose buckets are not those of `stats.histograms`."""
     if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):

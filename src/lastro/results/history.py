@@ -15,10 +15,10 @@ from pathlib import Path
 
 from lastro.errors import InputError
 from lastro.files import has_plain, require_own_directory
-from lastro.results.connection import BoundedConnection, bounded, foreign, objects, read_mode
+from lastro.results.connection import BoundedConnection, objects, open_bounded, read_mode, schema_difference
 from lastro.results.database import DatabaseKind
 from lastro.results.history_points import History, HistoryPoint, HistoryRemark
-from lastro.shapes import made, parsed
+from lastro.shapes import from_plain, parse_json
 
 _KIND = DatabaseKind(
     "history of Lastro",
@@ -38,7 +38,7 @@ def read_history(file: Path) -> History:
     """Read a history. Raises: InputError when the file does not exist; StoreError when it is not a valid history."""
     if not _exists(file):
         raise InputError(f"{file} does not exist", "`lastro history add DIR` begins a history; --file names its file")
-    with _KIND.translated(file), closing(_connected(file, read_mode(file))) as db:
+    with _KIND.store_errors(file), closing(_open_database(file, read_mode(file))) as db:
         return _read(db, file)
 
 
@@ -63,7 +63,7 @@ def add_remark(file: Path, remark: HistoryRemark) -> None:
 def _append(file: Path, table: str, rows: Mapping[str, HistoryPoint | HistoryRemark]) -> int:
     require_own_directory(file.parent)
     _exists(file)
-    with _KIND.translated(file), closing(_connected(file, "mode=rwc")) as db, db.watched():
+    with _KIND.store_errors(file), closing(_open_database(file, "mode=rwc")) as db, db.watched():
         texts = [(once, json.dumps(asdict(each), sort_keys=True)) for once, each in rows.items()]
         db.execute("BEGIN IMMEDIATE")
         n = db.executemany(f"INSERT OR IGNORE INTO {table}(once, document) VALUES (?, ?)", texts).rowcount
@@ -79,15 +79,15 @@ def _exists(file: Path) -> bool:
         raise InputError(f"{file} cannot be a history: {words}", "name another file with --file") from error
 
 
-def _connected(file: Path, mode: str) -> BoundedConnection:
+def _open_database(file: Path, mode: str) -> BoundedConnection:
     def check(db: BoundedConnection) -> None:
         found = objects(db)
         if not found and mode == "mode=rwc":  # a new file, or one whose first writer was killed
             db.executescript(f"PRAGMA synchronous=FULL; BEGIN IMMEDIATE; {_SCHEMA} COMMIT")
-        elif reason := foreign(found, _SCHEMA):
+        elif reason := schema_difference(found, _SCHEMA):
             raise _KIND.damaged(file, reason)
 
-    return bounded(file, mode, check)
+    return open_bounded(file, mode, check)
 
 
 def _check(point: HistoryPoint) -> None:
@@ -103,7 +103,7 @@ def _read(db: BoundedConnection, file: Path) -> History:
     for table, kind, rows in (("point", HistoryPoint, points), ("remark", HistoryRemark, remarks)):
         for number, document in db.read(f"SELECT id, document FROM {table} ORDER BY id", ()):
             try:
-                rows.append(found := made(kind, parsed(document)))
+                rows.append(found := from_plain(kind, parse_json(document)))
                 if isinstance(found, HistoryPoint):
                     _check(found)
             except ValueError as error:

@@ -10,11 +10,11 @@ from lastro.results.samples import Metric
 
 DEFAULT_FILE = "lastro-history.db"
 Levels = Mapping[str, str]  # {factor: level}, as text
-Said = Literal["acknowledged", "muted", "unmuted"]
+RemarkKind = Literal["acknowledged", "muted", "unmuted"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSummary:
+class StoredSummary:
     """The mean of a metric over the `n` valid trials of a treatment, and the ends of its confidence interval, if any.
 
     `marks` are the kinds of remarks on the values, such as "generator-limited". If `bounded` is true, some values are
@@ -47,7 +47,7 @@ class HistoryPoint:
     host: str
     facts: Mapping[str, str]
     metrics: tuple[Metric, ...]
-    summaries: tuple[KeptSummary, ...]
+    summaries: tuple[StoredSummary, ...]
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class HistoryRemark:
     `text` is the reason. The remark applies to the series of `metric` with these `levels`. An empty `metric` means all
     metrics, and empty `levels` mean all levels."""
 
-    kind: Said
+    kind: RemarkKind
     said_utc: str
     text: str
     at: str = ""

@@ -1,7 +1,7 @@
 """Merge campaigns of one study, for levels that need different kernels or hosts, and so must be measured separately.
 
-Each block remains one of a single campaign, so treatments of two campaigns are compared through treatments that both
-measured."""
+Each block comes from one campaign, so treatments of different campaigns are compared through treatments that both
+campaigns measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.members import Member
-from lastro.results.read import CampaignData, shared
+from lastro.results.provenance import common_provenance
+from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.segments import HostSegment
 from lastro.study.baseline import common_baseline, is_compatible
@@ -24,11 +25,11 @@ _Found = TypeVar("_Found")
 Key = tuple[tuple[str, Level], ...]
 
 
-def together(campaigns: Sequence[CampaignData]) -> CampaignData:
+def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
     """Merge campaigns of one study into one, in the order in which they began; return a single campaign unchanged.
 
     Treatments, trials and blocks get new numbers. A treatment is unavailable if no campaign could run it. Noise floors
-    are left out, since each applies only to the campaign that has it.
+    are left out, since each applies to one campaign only.
 
     Raises: InputError if a campaign is given twice, or the studies differ in more than levels and replicates."""
     if len(campaigns) == 1:
@@ -40,12 +41,12 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
             raise InputError(f"{directory} is given twice", "name each campaign once")
     spans = list(_spans(ordered))
     rows = _treatments(ordered)
-    places = {key: row.treatment.index for key, row in rows.items()}
+    indices = {key: row.treatment.index for key, row in rows.items()}
     runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
     trials, attempts, segments = list[TrialRow](), list[Attempt](), list[HostSegment]()
     for campaign, span in zip(ordered, spans, strict=True):
         n_trials, n_blocks = span.trials.start - 1, span.blocks.start - 1  # of the campaigns before
-        new_index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
+        new_index = {row.treatment.index: indices[_key(row.treatment.levels)] for row in campaign.treatments}
         for trial in campaign.trials:
             treatment = new_index[trial.treatment]
             if trial.state != "unavailable" or treatment not in runnable:
@@ -55,7 +56,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         for attempt in campaign.attempts:
             number, block = attempt.trial + n_trials, attempt.block + n_blocks
             attempts.append(replace(attempt, trial=number, block=block, treatment=new_index[attempt.treatment]))
-    spanned = list(zip(spans, ordered, strict=True))
+    with_spans = list(zip(spans, ordered, strict=True))
     whole = _joined_study([campaign.study for campaign in ordered])
     return replace(
         ordered[0],
@@ -64,17 +65,19 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         treatments=list(rows.values()),
         trials=trials,
         attempts=attempts,
-        provenance=shared([campaign.provenance for campaign in ordered]),
+        provenance=common_provenance([campaign.provenance for campaign in ordered]),
         calibrations={campaign.directory: campaign.calibrations for campaign in ordered if campaign.calibrations},
         noise_floor=None,
         looks=(),
         events=sorted(
             (at, kind, f"{campaign.directory}: {text}") for campaign in ordered for at, kind, text in campaign.events
         ),
-        later_series=partial(_later, tuple((span.trials, each.later_series) for span, each in spanned)),
-        later_histograms=partial(_later, tuple((span.trials, each.later_histograms) for span, each in spanned)),
+        later_series=partial(_later, tuple((span.trials, campaign.later_series) for span, campaign in with_spans)),
+        later_histograms=partial(
+            _later, tuple((span.trials, campaign.later_histograms) for span, campaign in with_spans)
+        ),
         segments=tuple(segments),
-        members=tuple(member for span, campaign in spanned for member in _members(span, campaign, whole)),
+        members=tuple(member for span, campaign in with_spans for member in _members(span, campaign, whole)),
     )
 
 
@@ -88,16 +91,16 @@ def require_one_study(campaigns: Sequence[CampaignData]) -> None:
     first, *others = campaigns
     for other in others:
         if difference := next(_differences(first.study, other.study), None):
-            raise _cannot_join(first, other, *difference)
+            raise _not_one_study(first, other, *difference)
     common = common_baseline([campaign.study for campaign in campaigns])
     for name, level in first.study.design.baseline.items():
         if name not in common:
             other = next(campaign for campaign in others if not is_compatible(campaign.study, name, level))
             of_other = other.study.design.baseline[name]
-            raise _cannot_join(first, other, f"the baseline's {name}", str(level), str(of_other))
+            raise _not_one_study(first, other, f"the baseline's {name}", str(level), str(of_other))
 
 
-def _cannot_join(first: CampaignData, other: CampaignData, what: str, of_first: str, of_other: str) -> InputError:
+def _not_one_study(first: CampaignData, other: CampaignData, what: str, of_first: str, of_other: str) -> InputError:
     return InputError(
         f"{first.directory} and {other.directory} are not campaigns of one study: {what} is {of_first} and {of_other}",
         "only levels and replicates may differ; `lastro compare` compares campaigns before and after a change",
@@ -106,22 +109,26 @@ def _cannot_join(first: CampaignData, other: CampaignData, what: str, of_first: 
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     """Yield (what differs, its value in a, its value in b) for two studies; levels and replicates may differ."""
-    yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
+    yield from _unequal_values(
+        "the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario}
+    )
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
-    yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
-    yield from _unequal("the setting", _binding(a.constants), _binding(b.constants))
+    yield from _unequal_values("the list of", {"factors": names[0]}, {"factors": names[1]})
+    yield from _unequal_values("the setting", _without_patience(a.settings), _without_patience(b.settings))
     names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
-    yield from _unequal("the list of", {"metrics": names[0]}, {"metrics": names[1]})
+    yield from _unequal_values("the list of", {"metrics": names[0]}, {"metrics": names[1]})
     names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]
-    yield from _unequal("the list of", {"factors of the baseline": names[0]}, {"factors of the baseline": names[1]})
-    yield from _unequal("the", {"confidence": a.design.confidence}, {"confidence": b.design.confidence})
+    yield from _unequal_values(
+        "the list of", {"factors of the baseline": names[0]}, {"factors of the baseline": names[1]}
+    )
+    yield from _unequal_values("the", {"confidence": a.design.confidence}, {"confidence": b.design.confidence})
 
 
-def _binding(settings: Mapping[str, Level]) -> dict[str, Level]:
+def _without_patience(settings: Mapping[str, Level]) -> dict[str, Level]:
     return {name: value for name, value in settings.items() if name not in PATIENCE}
 
 
-def _unequal(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _unequal_values(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys([*a, *b]):
         if a.get(name) != b.get(name):
             yield f"{what} {name}", str(a.get(name, "not set")), str(b.get(name, "not set"))

@@ -1,7 +1,7 @@
-"""What a campaign recorded about its hosts: typed, as far as the code relies on it, and whole, to show and to compare.
+"""What a campaign recorded about its hosts: typed fields for the code, and the whole record to show and to compare.
 
-Each field has a default, since other versions of Lastro record fewer facts. Facts that have no field here, which may be
-those of another version, are in `Provenance.chapters` alone."""
+Each field has a default, since other versions of Lastro record fewer facts. Facts without a field here, such
+as those that only another version records, are in `Provenance.chapters` alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lastro.shapes import OpenRecord, made
+from lastro.shapes import OpenRecord, from_plain
 
-THIS_MACHINE = "this machine"  # how the host of a role is reached without SSH
+THIS_MACHINE = "this machine"  # the value of `RecordedRole.reached` without SSH
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,9 @@ class HostFacts(OpenRecord):
 
 @dataclass(frozen=True, slots=True)
 class RecordedGuest(OpenRecord):
-    """The guest in which a campaign ran; without a `title`, it ran on a real host. See `guest.in_turn`."""
+    """The guest in which a campaign ran; without a `title`, it ran on a real host.
+
+    For the guests of one campaign, see `guest.several_guests_chapter`."""
 
     title: str = ""
     full_title: str = ""
@@ -37,7 +39,7 @@ class RecordedGuest(OpenRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class GuestInTurn(OpenRecord):
+class GuestChapter(OpenRecord):
     guest: RecordedGuest = RecordedGuest()
 
 
@@ -108,7 +110,7 @@ class Provenance(OpenRecord):
     controller: HostFacts = HostFacts()
     machines: tuple[str, ...] = ()
     guest: RecordedGuest = RecordedGuest()
-    guests: Mapping[str, GuestInTurn] = field(default_factory=dict)
+    guests: Mapping[str, GuestChapter] = field(default_factory=dict)
     testbed: RecordedTestbed = RecordedTestbed()
     fleet: RecordedFleet = RecordedFleet()
     tools: Mapping[str, RecordedTool] = field(default_factory=dict)
@@ -122,28 +124,28 @@ class Provenance(OpenRecord):
     @classmethod
     def of(cls, chapters: Mapping[str, Any]) -> Provenance:
         """Return recorded chapters as provenance. Raises: MisshapenData for a fact of another type."""
-        typed: Provenance = made(cls, {key: value for key, value in chapters.items() if key != "chapters"})
+        typed: Provenance = from_plain(cls, {key: value for key, value in chapters.items() if key != "chapters"})
         return replace(typed, chapters=chapters)
 
     def __or__(self, other: Provenance) -> Provenance:
-        """Return both together; of a chapter that both have, that of `other`."""
+        """Return the chapters of both. If both have a chapter, that of `other` is returned."""
         return Provenance.of({**self.chapters, **other.chapters})
 
 
-def shared(all_provenances: Sequence[Provenance]) -> Provenance:
-    """Return what the provenance of several hosts has in common; of none, no provenance."""
-    return Provenance.of(_common([each.chapters for each in all_provenances]) if all_provenances else {})
+def common_provenance(all_provenances: Sequence[Provenance]) -> Provenance:
+    """Return the facts that are equal in the provenance of several hosts; an empty provenance for no hosts."""
+    return Provenance.of(_common([provenance.chapters for provenance in all_provenances]) if all_provenances else {})
 
 
 def _common(all_chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all mappings have with equal values. Values that are mappings are compared in the same way."""
+    """Return the entries that are equal in all mappings. Nested mappings are reduced in the same way."""
     first, *others = all_chapters
     common: dict[str, Any] = {}
     for key, value in first.items():
         if all(key in other for other in others):
             values = [value, *(other[key] for other in others)]
-            if all(isinstance(each, Mapping) for each in values):
+            if all(isinstance(item, Mapping) for item in values):
                 common[key] = _common(values)
-            elif all(each == value for each in values):
+            elif all(item == value for item in values):
                 common[key] = value
     return common

@@ -13,10 +13,10 @@ from lastro.grouping import by_key
 from lastro.results.database import damaged
 from lastro.results.looks import Look
 from lastro.results.members import Member
-from lastro.results.provenance import Provenance, shared
+from lastro.results.provenance import Provenance, common_provenance
 from lastro.results.rows import Attempt, BlockPlace, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
-from lastro.results.segments import HostSegment, within
+from lastro.results.segments import HostSegment, segments_of_trials
 from lastro.results.store import Store
 from lastro.study.model import Study
 
@@ -37,8 +37,8 @@ class CampaignData:
     begins where the campaign continued on a changed host. `looks` is empty unless this is a single campaign that runs
     until a decision is made.
 
-    Raw series may be larger than all other data, so they are not loaded. `later_series` opens the campaign again when
-    it is called, and returns the series of each of the given (trial, attempt) pairs, in their order.
+    Raw series may be larger than all other data, so they are loaded later. When it is called with (trial, attempt)
+    pairs, `later_series` opens the campaign again, and returns the series of each pair, in the order of the pairs.
     `later_histograms` does the same for histograms."""
 
     directory: str
@@ -77,12 +77,12 @@ def load_campaign(store: Store) -> CampaignData:
         )
         testbeds, places = store.testbeds(), store.places()
         of_testbeds = {row.name: store.calibrations(row.name) for row in testbeds}
-    if reason := _torn(data):
+    if reason := _contradiction(data):
         raise damaged(store.directory, reason)
-    return _of_fleet(data, testbeds, places, of_testbeds) if store.is_fleet else data
+    return _with_testbeds(data, testbeds, places, of_testbeds) if store.is_fleet else data
 
 
-def _of_fleet(
+def _with_testbeds(
     data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[BlockPlace], calibrations: Mapping[str, Any]
 ) -> CampaignData:
     """Return the campaign of a fleet with its testbeds as members, and with the provenance that all of them share.
@@ -90,11 +90,11 @@ def _of_fleet(
     `calibrations` maps the name of a testbed to its calibrations. If a treatment can run on some testbeds only, its
     unavailable trials on other testbeds are left out."""
     blocks: dict[str, list[int]] = {row.name: [] for row in testbeds}
-    for block, testbed in {place.block: place.testbed for place in places}.items():  # the last one
+    for block, testbed in {place.block: place.testbed for place in places}.items():  # the last place of each block
         blocks[testbed].append(block)
     rows = [row for row in testbeds if blocks[row.name]] or testbeds
     runnable = {row.treatment.index for row in data.treatments if row.unavailable is None}
-    trials = [each for each in data.trials if each.state != "unavailable" or each.treatment not in runnable]
+    trials = [trial for trial in data.trials if trial.state != "unavailable" or trial.treatment not in runnable]
     of_block = by_key((trial.block, trial.number) for trial in trials)
     numbers = {row.name: [n for block in blocks[row.name] for n in of_block.get(block, ())] for row in rows}
     members = tuple(
@@ -104,13 +104,13 @@ def _of_fleet(
     return replace(
         data,
         trials=trials,
-        provenance=data.provenance | shared([row.provenance for row in rows]),
-        calibrations={name: found for name, found in calibrations.items() if found},
+        provenance=data.provenance | common_provenance([row.provenance for row in rows]),
+        calibrations={name: values for name, values in calibrations.items() if values},
         members=members if len(members) > 1 else (),
     )
 
 
-def testbeds_apart(data: CampaignData) -> list[CampaignData]:
+def split_by_testbed(data: CampaignData) -> list[CampaignData]:
     """Split a campaign by the testbeds of its fleet, into one campaign each; without members, return it unchanged."""
     if not data.members:
         return [data]
@@ -123,15 +123,15 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
             provenance=member.provenance,
             calibrations=data.calibrations.get(member.directory, {}),
             members=(),
-            segments=within(data.segments, data.attempts, member.trials),
+            segments=segments_of_trials(data.segments, data.attempts, member.trials),
             looks=(),
         )
         for member in data.members
     ]
 
 
-def _torn(data: CampaignData) -> str | None:
-    """Return how rows of the database contradict each other, although each row is valid alone; None if none do."""
+def _contradiction(data: CampaignData) -> str | None:
+    """Return how rows of the database contradict each other, although each row is valid alone; None if they do not."""
     factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
         levels = row.treatment.levels
@@ -150,7 +150,7 @@ def _torn(data: CampaignData) -> str | None:
         if (trial.block, trial.treatment) in places:
             return f"{row_is} block: treatment {trial.treatment} is already in block {trial.block}"
         places.add((trial.block, trial.treatment))
-    blocks = [0, *(each.block for each in data.looks)]
+    blocks = [0, *(look.block for look in data.looks)]
     if any(a >= b for a, b in pairwise(blocks)) or blocks[-1] > data.study.design.most_blocks:
         return "table meta, row 'looks', column value: its blocks are not in order"
     return None

@@ -81,6 +81,6 @@ class Attempt:
     testbed: str = ""
 
     @cached_property
-    def noted(self) -> TrialNotes:
+    def typed_notes(self) -> TrialNotes:
         """The notes on which programs rely, with checked types."""
         return TrialNotes.of(self.notes)

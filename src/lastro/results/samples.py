@@ -13,16 +13,16 @@ Better = Literal["higher", "lower", "neither"]
 # Keys of a trial's notes that the report shows as marks and as a section, for every scenario.
 REMARKS, REALLY = "remarks", "really"
 
-_AMOUNTS = frozenset(
+_UNITS_OF_AMOUNTS = frozenset(
     {"1", "%", "bit", "kbit", "Mbit", "Gbit", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s"}
     | {"min", "h", "CPU", "CPUs", "J", "W", "Hz"}
 )
-_OF_SPEED = frozenset({"%", "ns", "us", "µs", "ms", "s", "min", "h", "CPU", "CPUs"})
+_UNITS_OF_SPEED = frozenset({"%", "ns", "us", "µs", "ms", "s", "min", "h", "CPU", "CPUs"})
 
 
 def depends_on_speed(unit: str) -> bool:
     """Return whether values in a unit depend on the speed of a processor: times, rates, CPU use, and percentages."""
-    return not _OF_SPEED.isdisjoint(unit.split("/"))
+    return not _UNITS_OF_SPEED.isdisjoint(unit.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Metric:
     @property
     def non_negative(self) -> bool:
         """True if values cannot be negative, judged by the unit: amounts, times, fractions and rates, if not signed."""
-        return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
+        return not self.signed and all(part in _UNITS_OF_AMOUNTS for part in self.unit.split("/"))
 
     def width(self, measurements: Mapping[str, float]) -> float:
         """Return the width of the cell in `measurements`, with a sign; 0 without a cell, or if an end is missing.

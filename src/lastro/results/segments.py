@@ -26,15 +26,15 @@ class HostSegment:
     @property
     def text(self) -> str:
         """The changes as one line."""
-        return "; ".join(told(self.changes))
+        return "; ".join(change_texts(self.changes))
 
 
-def told(changes: Mapping[str, Sequence[str]]) -> list[str]:
+def change_texts(changes: Mapping[str, Sequence[str]]) -> list[str]:
     """Return one text for each change: 'kernel was 6.1, is 6.2'."""
     return [f"{name} was {was}, is {is_}" for name, (was, is_) in changes.items()]
 
 
-def within(
+def segments_of_trials(
     segments: Iterable[HostSegment], attempts: Sequence[Attempt], trials: Collection[int]
 ) -> tuple[HostSegment, ...]:
     """Return the segments for only the attempts at `trials`: `after` is changed to count only these attempts.
@@ -44,7 +44,7 @@ def within(
     return tuple(replace(segment, after=sum(is_selected[: segment.after])) for segment in segments)
 
 
-def apart(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple[list[Attempt], dict[int, int]]:
+def split_blocks(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple[list[Attempt], dict[int, int]]:
     """Split blocks where a segment begins: return the attempts with new block numbers, and {new block: old block}.
 
     The attempts of a block that are in the segment in which the block began keep its number. Attempts in a later

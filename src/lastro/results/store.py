@@ -17,18 +17,18 @@ from lastro.errors import HostBusy, InputError
 from lastro.files import require_own_directory
 from lastro.host.files import boot_id, start_time
 from lastro.results.connection import FLEET_FORMAT, FORMAT, connect
-from lastro.results.database import DB_NAME, new_campaign, pack, translated
+from lastro.results.database import DB_NAME, new_campaign, pack, store_errors
 from lastro.results.files import write_atomically
 from lastro.results.looks import Look
 from lastro.results.rows import State, TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.segments import HostSegment
 from lastro.results.store_reader import StoreReader
-from lastro.shapes import MOST, parsed
+from lastro.shapes import MOST, parse_json
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
-_OF_TESTBED = (
+_BLOCKS_OF_TESTBED = (
     "SELECT block FROM place p WHERE testbed = ? AND after = (SELECT max(after) FROM place WHERE block = p.block)"
 )
 
@@ -86,11 +86,11 @@ class Store(StoreReader):
                 "UPDATE trial SET state = 'pending' WHERE treatment = ? AND state = 'unavailable'", (treatment,)
             )
 
-    def add_block(self, kept: Collection[int] | None = None) -> None:
+    def add_block(self, only: Collection[int] | None = None) -> None:
         """Add a block, and one replicate to the study.
 
         Its trials have the order that they would have if the block had been planned from the start. The block has only
-        the treatments with an index in `kept`; all treatments if `kept` is None."""
+        the treatments with an index in `only`; all treatments if `only` is None."""
         study = self.study
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
@@ -99,7 +99,7 @@ class Store(StoreReader):
             self._db.executemany(
                 "INSERT INTO trial(number, block, treatment, state)"
                 " SELECT ?, ?, idx, iif(unavailable IS NULL, 'pending', 'unavailable') FROM treatment WHERE idx = ?",
-                (astuple(trial) for trial in trials if kept is None or trial.treatment in kept),
+                (astuple(trial) for trial in trials if only is None or trial.treatment in only),
             )
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(grown.to_dict()),))
 
@@ -143,7 +143,7 @@ class Store(StoreReader):
             state: State = "valid" if outcome.valid else "invalid" if is_last else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
-                json.dumps(outcome.invalid_because), _readable(outcome.notes), pack(transcript),
+                json.dumps(outcome.invalid_because), _readable_json(outcome.notes), pack(transcript),
             )  # fmt: skip
             attempt_id = self._db.execute(
                 "INSERT INTO attempt(trial, attempt, started_utc, duration_s, valid, reasons, notes, transcript)"
@@ -186,9 +186,9 @@ class Store(StoreReader):
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
-                (row.name, json.dumps(row.provenance.chapters), gaps_text(row)),
+                (row.name, json.dumps(row.provenance.chapters), unavailable_json(row)),
             )
-            self._note_gaps(f"block IN ({_OF_TESTBED})", (row.name,), row.name)
+            self._update_unavailable(f"block IN ({_BLOCKS_OF_TESTBED})", (row.name,), row.name)
             self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too
                 "UPDATE treatment SET (unavailable, remedy) = (SELECT"
                 " group_concat(DISTINCT json_extract(value, '$.reason')), max(json_extract(value, '$.remedy'))"
@@ -207,9 +207,9 @@ class Store(StoreReader):
             if before is not None and before[0] == testbed:
                 return False
             reason = f"set aside: block {block} began again on testbed {testbed}"
-            aside, numbers = 0, self._numbers(block)
+            n_set_aside, numbers = 0, self._numbers(block)
             if before is not None:
-                aside = self._db.execute(
+                n_set_aside = self._db.execute(
                     "UPDATE attempt SET valid = 0, reasons = json_insert(reasons, '$[#]', ?)"
                     " WHERE id > ? AND trial BETWEEN ? AND ?",
                     (reason, before[1], *numbers),
@@ -218,18 +218,18 @@ class Store(StoreReader):
             self._db.execute(
                 "INSERT OR REPLACE INTO place SELECT ?, ifnull(max(id), 0), ? FROM attempt", (block, testbed)
             )
-            self._note_gaps("number BETWEEN ? AND ?", numbers, testbed)
-        return aside > 0
+            self._update_unavailable("number BETWEEN ? AND ?", numbers, testbed)
+        return n_set_aside > 0
 
-    def _note_gaps(self, where: str, values: tuple[object, ...], testbed: str) -> None:
+    def _update_unavailable(self, where: str, values: tuple[object, ...], testbed: str) -> None:
         """Mark trials that cannot run on a testbed as unavailable, and unavailable ones that can as pending.
 
         `where` is an SQL condition on the table of trials, with the parameters `values`, which selects the trials to
         update."""
-        gone = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
-        for state, now, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
-            sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {gone}"
-            self._db.execute(sql, (now, state, *values, testbed))
+        unavailable = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
+        for old_state, new_state, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
+            sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {unavailable}"
+            self._db.execute(sql, (new_state, old_state, *values, testbed))
 
     def save_noise_floor(self, value: Any) -> None:
         with self._transaction():
@@ -283,7 +283,7 @@ class Store(StoreReader):
             )
 
     @contextmanager
-    def as_one(self) -> Iterator[None]:
+    def single_transaction(self) -> Iterator[None]:
         """Write everything that the block stores in one durable transaction."""
         with self._transaction():
             yield
@@ -293,7 +293,7 @@ class Store(StoreReader):
         if self._db.in_transaction:  # part of a larger one
             yield
             return
-        with translated(self.directory), self._db.watched():
+        with store_errors(self.directory), self._db.watched():
             try:  # an interrupt may come as soon as a transaction begins
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
@@ -309,7 +309,7 @@ def _valid_unicode(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def gaps_text(row: TestbedRow) -> str:
+def unavailable_json(row: TestbedRow) -> str:
     """Return the JSON of a testbed's unavailable treatments, in the format of the column `testbed.unavailable`."""
     gaps = row.unavailable.items()
     return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
@@ -319,12 +319,16 @@ def _minute(at_utc: str) -> str:
     return f"{at_utc[:16].replace('T', ' ')} UTC"
 
 
-def _readable(notes: dict[str, object]) -> str:
-    """Return notes as JSON; if reading them back would fail, return the JSON of a note with the reason instead."""
+def _readable_json(notes: dict[str, object]) -> str:
+    """Return notes as JSON. If they could not be read back, return the JSON of one note that says why instead."""
     try:
         text = json.dumps(notes)
-        parsed(text)
-    except (ValueError, TypeError, RecursionError) as error:  # the last two if a part adds notes that JSON cannot have
+        parse_json(text)
+    except (
+        ValueError,
+        TypeError,
+        RecursionError,
+    ) as error:  # TypeError and RecursionError: notes of a part that JSON cannot represent
         text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lastro.errors import InputError, StoreError
 from lastro.grouping import by_key
 from lastro.host.files import boot_id, start_time
-from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
+from lastro.results.columns import META, Record, invalid_value, is_histogram, samples_of, transcript_of, typed_rows
 from lastro.results.connection import BoundedConnection
-from lastro.results.database import DB_NAME, damaged, translated
+from lastro.results.database import DB_NAME, damaged, store_errors
 from lastro.results.provenance import Provenance
 from lastro.results.rows import STATES, Attempt, BlockPlace, Runner, State, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
@@ -53,7 +53,7 @@ class StoreReader:
         if self._db.in_transaction:  # the state of the larger one
             yield
             return
-        with translated(self.directory):
+        with store_errors(self.directory):
             self._db.execute("BEGIN")
             try:
                 yield
@@ -89,7 +89,7 @@ class StoreReader:
             try:
                 values.append(META[name](value))
             except ValueError as error:
-                raise wrong(self.directory, "meta.value", key, error) from error
+                raise invalid_value(self.directory, "meta.value", key, error) from error
         return values
 
     @property
@@ -104,13 +104,15 @@ class StoreReader:
         rows = self._rows("treatment", ("idx", "levels", "unavailable", "remedy"), "ORDER BY idx")
         for at, (index, *_) in enumerate(rows):
             if index != at:
-                raise wrong(self.directory, "treatment.idx", index, f"treatment {at} is missing")
+                raise invalid_value(self.directory, "treatment.idx", index, f"treatment {at} is missing")
         return [TreatmentRow(Treatment(index, levels), reason, remedy) for index, levels, reason, remedy in rows]
 
     def treatment_of(self, trial: TrialRow) -> TreatmentRow:
         rows = self.treatments()
         if trial.treatment >= len(rows):
-            raise wrong(self.directory, "trial.treatment", trial.number, f"there is no treatment {trial.treatment}")
+            raise invalid_value(
+                self.directory, "trial.treatment", trial.number, f"there is no treatment {trial.treatment}"
+            )
         return rows[trial.treatment]
 
     def events(self) -> list[tuple[str, str, str]]:
@@ -165,7 +167,7 @@ class StoreReader:
         known = {row.name for row in self.testbeds()}
         for block, _, testbed in rows:
             if testbed not in known:
-                raise wrong(self.directory, "place.testbed", block, f"there is no testbed {testbed!r:.40}")
+                raise invalid_value(self.directory, "place.testbed", block, f"there is no testbed {testbed!r:.40}")
         return [BlockPlace(*row) for row in rows]
 
     def open_blocks(self) -> list[int]:
@@ -221,7 +223,7 @@ class StoreReader:
         counts = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
         return {state: counts.get(state, 0) for state in STATES}
 
-    def left(self) -> dict[int, int]:
+    def unfinished_by_treatment(self) -> dict[int, int]:
         """Return {index of a treatment: number of its pending or running trials}, without treatments that have none."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
         return dict(self._rows("trial", ("treatment", "count(*)"), rest))
@@ -264,13 +266,13 @@ class StoreReader:
             "measurement", ("measurement.attempt", "metric", "value"), of_trial, *args
         ):
             if attempt_id not in values:
-                raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
+                raise invalid_value(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
         places = by_key((place.block, place) for place in self.places())
         found = []
         for attempt_id, number, *fields in rows:
             if number not in trials:
-                raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
+                raise invalid_value(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
             block, treatment = trials[number].block, trials[number].treatment
             attempt, started, duration_s, valid, reasons, notes = fields
             testbed = [place.testbed for place in places.get(block, ()) if place.after < attempt_id][-1:]
@@ -291,15 +293,15 @@ class StoreReader:
 
     def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
         """Return the histograms of an attempt, ordered by name. They are stored in the table of series."""
-        from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
+        from lastro.results.hdr import NamedHistogram, from_bytes  # loads numpy
 
         histograms = []
         for name, unit, samples in self._series_rows(trial, attempt):
             if is_histogram(samples):
                 try:
-                    histograms.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
+                    histograms.append(NamedHistogram(name, unit, from_bytes(samples, self._db.unpack)))
                 except ValueError as error:
-                    raise wrong(self.directory, "series.samples", name, error) from error
+                    raise invalid_value(self.directory, "series.samples", name, error) from error
         return histograms
 
     def _series_rows(self, trial: int, attempt: int) -> list[Any]:
@@ -325,7 +327,7 @@ class StoreReader:
             self._db.count_values(place, len(data) // 8 if read is samples_of else n_values(data))
             return read(data)
         except ValueError as error:
-            raise wrong(self.directory, name, row, error) from error
+            raise invalid_value(self.directory, name, row, error) from error
 
     # SQLite
 
@@ -334,8 +336,8 @@ class StoreReader:
 
         `rest` is the SQL after the name of the table, with the parameters `args`."""
         rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
-        return typed(self.directory, table, columns, rows)
+        return typed_rows(self.directory, table, columns, rows)
 
     def _query(self, sql: str, *args: int | str) -> list[Any]:
-        with translated(self.directory):
+        with store_errors(self.directory):
             return self._db.read(sql, args)

@@ -115,7 +115,7 @@ class Topology:
         directed = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
         return [(link, here, there) for link, here, there in directed if here.role == role]
 
-    def way(self, source: str, target: str) -> list[str]:
+    def path(self, source: str, target: str) -> list[str]:
         """Return the roles on the shortest path over links from `source` to `target`, both included; empty if none."""
         before: dict[str, str] = {source: source}
         reached = [source]
@@ -132,11 +132,13 @@ class Topology:
         return way[::-1]
 
     @property
-    def main_way(self) -> list[str]:
+    def main_path(self) -> list[str]:
         """The roles on the path of the first load that has a path, or else on the longest path from the first node."""
-        loaded = [self.way(load.source, load.target) for load in self.loads]
-        loaded_way = next(filter(None, loaded), [])
-        return loaded_way or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
+        loaded = [self.path(load.source, load.target) for load in self.loads]
+        loaded_path = next(filter(None, loaded), [])
+        return loaded_path or max(
+            (self.path(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[]
+        )
 
 
 def _link(value: Mapping[str, Any]) -> Link:

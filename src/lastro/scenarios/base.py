@@ -182,7 +182,7 @@ class OnTestbed:
     @property
     def sessions(self) -> Sequence[Session]:
         """The sessions on the hosts that must be undisturbed, one for each; empty without a testbed."""
-        return () if self._testbed is None else self._testbed.watched
+        return () if self._testbed is None else self._testbed.quiet_sessions
 
     def require_reachable(self) -> None:
         """Have each host of the testbed run a command that does nothing. Raises: TrialError if one does not answer."""
@@ -240,7 +240,7 @@ class Scenario(Declaration, OnTestbed):
 
     def with_its_parts(self) -> AbstractContextManager[None]:
         """Return a context inside which all code uses the parts of this object, `versions`."""
-        return registry.instead(self.versions)
+        return registry.using_versions(self.versions)
 
     def availability_at(self, config: Config) -> Availability:
         """Return whether the treatment's host can run it; unavailable if `availability` returns an invalid object."""

@@ -52,7 +52,7 @@ class Machine:
         if query is None or not names:
             return frozenset(names)
         argv = [query, "--show", "--showformat=${Package} ${db:Status-Status}\\n", *names]
-        installed = {line.split()[0] for line in _asked(argv).splitlines() if line.endswith(" installed")}
+        installed = {line.split()[0] for line in _output_of(argv).splitlines() if line.endswith(" installed")}
         return frozenset(name for name in names if not filter_names(installed, name))
 
     def go_obstacle(self) -> str | None:
@@ -60,7 +60,7 @@ class Machine:
         go = self._which("go")
         if go is None:
             return "this host has no Go toolchain"
-        version = _asked([go, "env", "GOVERSION"])
+        version = _output_of([go, "env", "GOVERSION"])
         match = re.match(r"go(\d+)\.(\d+)", version)
         if match is None:
             return f"`{go} env GOVERSION` did not print a version"
@@ -72,7 +72,7 @@ class Machine:
         return shutil.which(program, path=self.path)
 
 
-def _asked(argv: Sequence[str]) -> str:
+def _output_of(argv: Sequence[str]) -> str:
     """Return the output of a program; empty if it cannot be started, or does not end in time."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)

@@ -128,7 +128,7 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
     return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
 
 
-def after(
+def missing_after_steps(
     plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]
 ) -> tuple[UnmetRequirements, ...]:
     """Return the requirements of each part that are still missing after the steps have run, with the reasons.
@@ -136,14 +136,16 @@ def after(
     `failures` is {name of a step that failed: last line of its log}. A program that was not to be built by the plan has
     no reason."""
 
-    def judged(finding: UnmetRequirements) -> UnmetRequirements:
-        left_to_build = finding.recipe and not finding.packages and not plan.builds
-        return finding if finding.ready or finding.reason or left_to_build else _unprovided(finding, failures)
+    findings = []
+    for finding in examine(wanted, plan.machine):
+        was_not_planned = finding.recipe and not finding.packages and not plan.builds
+        if not (finding.ready or finding.reason or was_not_planned):
+            finding = _with_reason(finding, failures)
+        findings.append(finding)
+    return tuple(findings)
 
-    return tuple(map(judged, examine(wanted, plan.machine)))
 
-
-def _unprovided(finding: UnmetRequirements, failures: Mapping[str, str]) -> UnmetRequirements:
+def _with_reason(finding: UnmetRequirements, failures: Mapping[str, str]) -> UnmetRequirements:
     part, names = finding.part, " ".join(sorted(finding.packages))
     if finding.packages and DEBIAN in failures:
         return UnmetRequirements(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")

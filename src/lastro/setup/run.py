@@ -96,18 +96,18 @@ def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], N
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]
-    beside = [step for step in steps if step not in with_apt]
+    without_apt = [step for step in steps if step not in with_apt]
     ended: list[EndedStep] = []
     try:
         with ThreadPoolExecutor(2) as pool:
-            futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, beside)]
+            futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, without_apt)]
             try:
-                ended = [one for future in futures for one in future.result()]
+                ended = [step for future in futures for step in future.result()]
             except BaseException:
                 lanes.stop()
                 raise
     finally:
-        if not any(one.failed for one in ended):
+        if not any(step.failed for step in ended):
             shutil.rmtree(logs, ignore_errors=True)
     return ended
 

@@ -84,9 +84,11 @@ def select(words: Sequence[str], *, everything: bool, click_tree: bool = False) 
     Raises: InputError for a word that names no part."""
     base = SelectedPart("", "every study", _EVERY_STUDY, required=True)
     if everything:
-        parts = [_wanted(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()]
+        parts = [
+            _selected_part(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()
+        ]
         return (base, *parts, SelectedPart("", "tests", _TESTS, required=False))
-    named = [_wanted(info, required=True) for word in words or DEMO if word != CLICK for info in _find(word)]
+    named = [_selected_part(info, required=True) for word in words or DEMO if word != CLICK for info in _find(word)]
     if not words:
         named = [replace(part, requirements=replace(part.requirements, optional_packages=())) for part in named]
     if CLICK in words:
@@ -95,7 +97,7 @@ def select(words: Sequence[str], *, everything: bool, click_tree: bool = False) 
     return (base, *{(part.kind, part.name): part for part in named}.values())
 
 
-def _wanted(info: registry.PartInfo, *, required: bool) -> SelectedPart:
+def _selected_part(info: registry.PartInfo, *, required: bool) -> SelectedPart:
     requirements: Requirements = getattr(info.cls, "requirements", NOTHING)
     return SelectedPart(info.kind, info.name, requirements, required, info.broken)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.samples import Metric
-from lastro.shapes import MisshapenData, made
+from lastro.shapes import MisshapenData, from_plain
 from lastro.stats.intervals import alpha_of
 from lastro.stats.look_state import FEWEST_BLOCKS
 from lastro.study.own_function import OwnFunction
@@ -267,7 +267,7 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Return the study from data of `to_dict`. Raises: MisshapenData for other data."""
-        study: Study = made(cls, data)
+        study: Study = from_plain(cls, data)
         design = study.design
         conditions = {
             "a factor has no levels": all(factor.levels for factor in study.factors),

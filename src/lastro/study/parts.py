@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import Metric
-from lastro.shapes import MisshapenData, made
+from lastro.shapes import MisshapenData, from_plain
 from lastro.study.model import Level, Setting
 
 
@@ -41,10 +41,10 @@ def _wrong_field_type(declared: Metric | Setting[Any]) -> str:
     """Return which field of a metric or setting has a wrong type; empty if none has."""
     try:
         if isinstance(declared, Metric):
-            made(Metric, asdict(declared))
+            from_plain(Metric, asdict(declared))
             return ""
-        made(tuple[str, ...], [declared.name, declared.summary, *declared.choices])
-        made(bool | int | float | str, declared.default)
+        from_plain(tuple[str, ...], [declared.name, declared.summary, *declared.choices])
+        from_plain(bool | int | float | str, declared.default)
         return "" if declared.check is None or callable(declared.check) else "its check cannot be called"
     except (MisshapenData, TypeError) as error:
         return str(error)

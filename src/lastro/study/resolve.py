@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lastro.errors import did_you_mean
 from lastro.results.samples import Metric
-from lastro.shapes import made
+from lastro.shapes import from_plain
 from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study._profiles import Factors, exclusions, known_factor, profile_exclusions, profile_levels, profiles
 from lastro.study.design import combinations, factorial_size, why_no_fraction
@@ -36,7 +36,7 @@ from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
 from lastro.study.variants import check_changes, values_in_variants, variants_of
-from lastro.units import parse_share
+from lastro.units import parse_fraction
 
 if TYPE_CHECKING:
     from lastro.study.schema import StudyFile
@@ -56,7 +56,9 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         if not near:
             problems.raise_if_any()
         schema = schemas[near[0]]  # so that a misspelling hides no other problem
-    functions = tuple(made(OwnFunction, {"name": name, **table.model_dump()}) for name, table in file.functions.items())
+    functions = tuple(
+        from_plain(OwnFunction, {"name": name, **table.model_dump()}) for name, table in file.functions.items()
+    )
     schema = _own_functions(functions, schema, problems)
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
@@ -217,7 +219,7 @@ def _margins(table: Mapping[str, str], metrics: Sequence[Metric], problems: Prob
         with problems.at("margins", name):
             if name not in known:
                 raise FieldError(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
-            margins[name] = parse_share(text, above_zero=True)
+            margins[name] = parse_fraction(text, above_zero=True)
     return margins
 
 

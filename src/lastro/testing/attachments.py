@@ -1,4 +1,4 @@
-"""The contract of an attachment: it joins what it should and nothing else, and afterwards everything is as before."""
+"""The contract of an attachment: it links the right instances and no others, and its end restores everything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ stack.enter_context(links.connect(bed, [Segment("s", ends)]))
 
 
 class AttachmentContract:
-    """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
+    """The contract of an attachment: linked ports reach each other and nothing else; counters count each flow.
 
     Each test is a real run, once between network namespaces ("native") and once between taps ("taps"), which virtual
     machines open. `platforms` has one or both of these words, for what the attachment can join.
@@ -88,11 +88,11 @@ class AttachmentContract:
             assert not reaches(alone, LEFT, within_s=1)
             assert not reaches(a, _NOBODY, within_s=1)
             for instance, address in ((a, LEFT), (b, RIGHT)):
-                (port,) = [each for each in _listed(testbed, instance, "address") if each["ifname"] == "eth0"]
+                (port,) = [link for link in _listed(testbed, instance, "address") if link["ifname"] == "eth0"]
                 assert port["operstate"] in ("UP", "UNKNOWN") and port["mtu"] == 1500
                 assert [entry["local"] for entry in port["addr_info"] if entry["family"] == "inet"] == [address]
-                ways = {way["dst"] for way in _listed(testbed, instance, "route")}
-                assert ways - {self.gateway} == {"198.18.200.0/24"}, "a way out"
+                destinations = {route["dst"] for route in _listed(testbed, instance, "route")}
+                assert destinations - {self.gateway} == {"198.18.200.0/24"}, "it has another route"
             assert ports(testbed, alone) == ["lo"]
         assert contents(testbed) == before
         assert [ports(testbed, each) for each in trio] == 3 * [["lo"]]
@@ -158,7 +158,7 @@ class AttachmentContract:
                 done = chain.source.run(["ping", "-n", "-c", "2", "-i", "0.05", "-W", "1", chain.path.sink])
                 assert f"ttl={64 - self.hops} " in done.text
                 before, moved, counted_before, counted = moved, links.counters(testbed), counted, chain.counted()
-                assert all(moved[each] > before[each] for each in before)
+                assert all(moved[counter] > before[counter] for counter in before)
                 assert counted["crossed"].packets >= counted_before["crossed"].packets + 2
                 assert counted["translated"].packets > counted_before["translated"].packets
 
@@ -173,7 +173,7 @@ class AttachmentContract:
             chain.source.run(["ping", "-n", "-c", "2", "-i", "0.05", "-W", "1", chain.path.sink])
             after = chain.counted()
             assert len(chain.function.crossings) == len(functions)
-            assert all(after[each].packets >= before[each].packets + 2 for each in chain.function.crossings)
+            assert all(after[name].packets >= before[name].packets + 2 for name in chain.function.crossings)
 
     def test_a_third_instance_joins_the_chains_link_or_is_told_why_it_cannot(
         self, testbed: Testbed, links: Attachment, platform: Platform
@@ -185,14 +185,14 @@ class AttachmentContract:
             deployed(testbed, platform, links, registry.get(Function, "none")()) as chain,
             platform.start(testbed, spec) as third,
         ):
-            before = _named(contents(testbed))
+            before = _lasting(contents(testbed))
             try:
                 with joined(chain, third):
                     assert reaches(third, chain.path.inside_address)
                     assert not reaches(third, chain.path.sink, within_s=1), "it has another way than the link"
             except Unavailable as refused:
                 assert refused.message and refused.hint
-            assert _named(contents(testbed)) == before
+            assert _lasting(contents(testbed)) == before
             assert ports(testbed, third) == ["lo"]
             assert reaches(chain.source, chain.path.sink)
 
@@ -234,12 +234,12 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
     return {what: sorted(testbed.host.run([*inside, *argv]).text.splitlines()) for what, argv in listed.items()}
 
 
-def _named(names: dict[str, list[str]]) -> dict[str, list[str]]:
+def _lasting(everything: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return only those entries of `contents` that do not change while links come up.
 
     These are the names of links, the rules of routing and nftables, and the namespaces."""
-    links = [line.split()[1] for line in names["links"]]
-    return {"links": links, **{what: names[what] for what in ("rules", "nft", "namespaces")}}
+    links = [line.split()[1] for line in everything["links"]]
+    return {"links": links, **{what: everything[what] for what in ("rules", "nft", "namespaces")}}
 
 
 def _listed(testbed: Testbed, instance: Instance, *words: str) -> list[dict[str, Any]]:
@@ -257,8 +257,9 @@ def _ring(instances: Sequence[Instance]) -> list[Segment]:
 
 
 def _passable(ring: Sequence[Segment], within_s: int = 5) -> list[bool]:
-    ends = [each.ports for each in ring]
-    return [reaches(come.instance, go.ip, within_s) for come, go in ends]
+    """Return, for each segment, whether its first port reaches its second within `within_s` seconds."""
+    ends = [segment.ports for segment in ring]
+    return [reaches(first.instance, second.ip, within_s) for first, second in ends]
 
 
 def _cut_and_mend(testbed: Testbed, links: SeparableLinks, ring: Sequence[Segment]) -> None:

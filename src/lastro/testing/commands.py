@@ -13,7 +13,7 @@ from lastro.errors import CommandFailed, CommandTimeout
 from lastro.platforms.base import Instance
 from lastro.units import MIB
 
-_SOON_S = 5.0  # for what happens at once, on a busy host
+_SOON_S = 5.0  # the longest that an immediate event takes on a busy host
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ATTEMPTS = 3
@@ -59,7 +59,7 @@ class Commands:
         assert instance.run(["cat", "/tmp/file"]).stdout == data
 
     def test_a_script_with_rights_mounts_what_commands_inside_see(self, instance: Instance) -> None:
-        """Run a script with rights. Only a container with its own kernel may refuse: no process there has them."""
+        """Run a privileged script. Only a container with its own kernel may refuse: nothing there is privileged."""
         try:
             instance.run_with_rights("mount -t tmpfs tmpfs /mnt\ntouch /mnt/mounted\n")
         except CommandFailed:
@@ -113,7 +113,7 @@ class Commands:
             assert process.alive()
         with instance.during(sleeping, "aside", 10) as process:
             deadline_s = time.monotonic() + _SOON_S
-            while not running() and time.monotonic() < deadline_s:  # the shell says its word before it becomes `sleep`
+            while not running() and time.monotonic() < deadline_s:  # the shell prints before it becomes `sleep`
                 time.sleep(0.05)
             assert process.lines(0) == ["ready\n"] and len(running()) == 1, "its own words stay inside"
         assert not process.alive() and running() == []

@@ -1,4 +1,4 @@
-"""Tests of the end of an instance: nothing is left of it, even after an error or a kill."""
+"""Tests of the end of an instance: it leaves nothing behind, even after an error or a kill."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Ending:
             )
             instance.run(["sh", "-c", script])
             assert len(subject.leftovers()) > len(before)
-            with pytest.raises(CommandTimeout):  # such a command, too, ends with the instance at the latest
+            with pytest.raises(CommandTimeout):  # a command that is given up must end with the instance, too
                 instance.run(["sleep", "86399"], timeout_s=0.5)
-            # In a container, they may stay unreaped: not too many. A kernel of its own ends whatever they do.
+            # In a container, nobody may reap them, so they must not be too many. A guest that ends takes all with it.
             hops = "3000" if not self.contained else "300" if self.shares_kernel else "30"
             for _ in range(4):
                 instance.run(["sh", "-c", hop, hop, hops])

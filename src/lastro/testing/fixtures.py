@@ -19,13 +19,13 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """Wait until no other session uses this machine, and yield a testbed on it with the real root filesystem.
 
     A test module may define `image_needs(host)`, which returns the additions to the image that its tests need."""
-    needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
+    image_needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
     with session("tests", wait=silently) as held:
-        found, store = needs(held.host), held.ledger.state / "rootfs"
-        image = rootfs.ensure(rootfs.ImageRecipe.of_this_host(held.host, found), store, held.host)
-        image = functions.added(image, found.functions, store, held.host)
-        with local_testbed(held, image) as made:
-            yield made
+        additions, store = image_needs(held.host), held.ledger.state / "rootfs"
+        image = rootfs.ensure(rootfs.ImageRecipe.of_this_host(held.host, additions), store, held.host)
+        image = functions.with_functions(image, additions.functions, store, held.host)
+        with local_testbed(held, image) as bed:
+            yield bed
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from lastro.results.samples import Better, Reading
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.model import Level
 from lastro.testbed import Testbed
-from lastro.testing.network import RIGHT, joined
-from lastro.testing.replay import FOREIGN, Tape, damaged
+from lastro.testing.network import RIGHT, linked_pair
+from lastro.testing.replay import FOREIGN, Tape, damaged_versions
 from lastro.testing.subject import Subject
 from lastro.units import MIB
 from lastro.validity import Window
@@ -50,7 +50,7 @@ class Ready(NamedTuple):
 
 
 class InstrumentContract:
-    """The contract of an instrument: it prints nothing while it measures, reads a real run, and refuses other output.
+    """The contract of an instrument: it is silent while it measures, reads a real run, and refuses impossible output.
 
     `settings` are the settings of a study that the instrument's `measure` or `load` reads. `options` are those of a
     workload; if there are none, its short version (`brief`) runs. `printed_by` is a word in the command that prints the
@@ -71,7 +71,7 @@ class InstrumentContract:
         part, tape = registry.get(Instrument, self.instrument), Tape(testbed.host, self.printed_by)
         with self.ready(testbed, pool) as (measure, version):
             assert any(map(str.isdigit, version()))
-            reading, windows = _measured(measure, tape, testbed.apparatus)
+            reading, windows = _valid_reading(measure, tape, testbed.apparatus)
             assert reading.invalid_because == ()
             assert windows, "its tool runs by another way than `Instance.measure`, so that the apparatus is in it"
             assert validity.apparatus_reasons(windows) == [], "it measures without a word"
@@ -82,12 +82,14 @@ class InstrumentContract:
                 assert measure(_LIMIT_S) == reading, "the same output is the same reading"
             for text in (*FOREIGN, result[: len(result) // 3]):
                 with tape.playing(text):
-                    found = _read_or_refused(measure)
-                assert found is None or found.invalid_because, f"it took {text[:80]!r} for a measurement"
-            for text in damaged(result, _VERSIONS):
+                    damaged_reading = _reading_or_none(measure)
+                assert damaged_reading is None or damaged_reading.invalid_because, (
+                    f"it took {text[:80]!r} for a measurement"
+                )
+            for text in damaged_versions(result, _VERSIONS):
                 with tape.playing(text):
-                    if found := _read_or_refused(measure):
-                        self._assert_declared(found)
+                    if damaged_reading := _reading_or_none(measure):
+                        self._assert_declared(damaged_reading)
             if issubclass(part, Workload):
                 began_s = time.monotonic()
                 with suppress(CommandTimeout):
@@ -104,8 +106,8 @@ class InstrumentContract:
 
     def test_its_metrics_and_options_are_declared_in_full(self) -> None:
         part = registry.get(Instrument, self.instrument)
-        for named in (part.metrics, getattr(part, "options", ())):
-            assert len({each.name for each in named}) == len(named)
+        for declarations in (part.metrics, getattr(part, "options", ())):
+            assert len({declaration.name for declaration in declarations}) == len(declarations)
         assert part.metrics
         assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in part.metrics)
 
@@ -114,18 +116,18 @@ class InstrumentContract:
         """Prepare instances and servers for the instrument inside the block; yield functions that use it."""
         part = registry.get(Instrument, self.instrument)
         if issubclass(part, Workload):
-            yield from _workload(part(**self.options) if self.options else part().brief(), testbed, pool)
+            yield from _ready_workload(part(**self.options) if self.options else part().brief(), testbed, pool)
         elif issubclass(part, HttpLoad):
-            yield from _http_load(part(**self.options), self.settings, testbed, pool)
+            yield from _ready_http_load(part(**self.options), self.settings, testbed, pool)
         else:
-            with joined(Subject(testbed, pool.get("runc")), "veth-direct") as (client, server):
+            with linked_pair(Subject(testbed, pool.get("runc")), "veth-direct") as (client, server):
                 yield Ready(
                     lambda limit_s: part().measure(client, server, RIGHT, self.settings),
-                    _asked(client, part.version_argv),
+                    _version_reader(client, part.version_argv),
                 )
 
 
-def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+def _ready_workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
     spec = InstanceSpec("measured", "instance", resources=_MEMORY)
     with pool.get("runc").start(testbed, spec) as instance, tool.prepared(instance):
 
@@ -133,26 +135,28 @@ def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[
             tool.prepare(instance)
             return tool.run(instance, limit_s)
 
-        yield Ready(measure, _asked(instance, tool.version_argv))
+        yield Ready(measure, _version_reader(instance, tool.version_argv))
 
 
-def _asked(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
+def _version_reader(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
     """Return a function that runs the version command `argv` in an instance, and returns all that it prints."""
 
-    def ask() -> str:
+    def version() -> str:
         done = instance.run(argv, check=False)
         return done.text + done.error_text
 
-    return ask
+    return version
 
 
-def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+def _ready_http_load(
+    tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool
+) -> Iterator[Ready]:
     """Serve a page in one network namespace, by Python's http.server, and yield functions that load it from another."""
     folder = testbed.scratch_dir / "served"
     folder.mkdir()
     (folder / "object").write_bytes(_BODY)
     page = RequestedPage.of(f"http://{RIGHT}:{_PORT}/object", _BODY)
-    with joined(Subject(testbed, pool.native), "veth-direct") as (client, server):
+    with linked_pair(Subject(testbed, pool.native), "veth-direct") as (client, server):
         argv = [sys.executable, "-u", "-m", "http.server", "--protocol", "HTTP/1.1", "--directory", str(folder)]
         enter = ["nsenter", f"--net={NETNS_DIR / server.netns}"]
         process = testbed.host.spawn([*enter, *argv, "--bind", RIGHT, str(_PORT)])
@@ -167,17 +171,17 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
             shutil.rmtree(folder)
 
 
-def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
+def _valid_reading(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
     """Measure while the tape records; return the reading, and the windows in which the apparatus was observed.
 
     On a busy host, a load may not reach its rate, or a tool may not get its CPU, so up to three attempts are made."""
-    for left in reversed(range(_ATTEMPTS)):
+    for more_attempts in reversed(range(_ATTEMPTS)):
         apparatus.drain()
         try:
             with tape.recording():
                 reading = measure(_LIMIT_S)
         except InstrumentError:
-            if not left:
+            if not more_attempts:
                 raise
             continue
         if not reading.invalid_because:
@@ -185,7 +189,7 @@ def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Readi
     return reading, apparatus.drain()
 
 
-def _read_or_refused(measure: Measure) -> Reading | None:
+def _reading_or_none(measure: Measure) -> Reading | None:
     try:
         return measure(_LIMIT_S)
     except InstrumentError as error:

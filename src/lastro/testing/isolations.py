@@ -22,7 +22,7 @@ _USUAL = "runc"
 
 
 class IsolationContract:
-    """The contract of an isolation: effective where it is available; elsewhere, no instance starts without it.
+    """The contract of an isolation: it is effective where it is available; elsewhere, no instance starts without it.
 
     `platforms` are those on which it is tried. `supported` is whether this host's kernel has what the isolation needs.
     `visible` is whether `verify` can detect that the isolation is missing: true for every isolation except `none`."""
@@ -47,17 +47,17 @@ class IsolationContract:
     def test_it_is_in_force_or_says_why_not(self, testbed: Testbed, platform: Platform, part: Isolation) -> None:
         """Probe the isolation, which starts a neighbour, then start a function: they may be isolated differently."""
         subject = Subject(testbed, platform)
-        spec, found = _isolated(part, testbed), part.probe(testbed, platform)
+        spec, availability = _isolated_spec(part, testbed), part.probe(testbed, platform)
         before = subject.leftovers()  # with what this isolation needs once, such as another daemon
-        assert not [each for each in before if "probe-" in each]
+        assert not [name for name in before if "probe-" in name]
         known = spec.security.mechanisms <= platform.confines
-        assert bool(found) is (self.supported and known), found.reason
-        if not found:
-            assert found.reason and found.remedy
+        assert bool(availability) is (self.supported and known), availability.reason
+        if not availability:
+            assert availability.reason and availability.remedy
         if not known:
             with pytest.raises(Unavailable, match=platform.name), platform.start(testbed, spec):
                 pytest.fail("an instance started without its isolation")
-        elif found:
+        elif availability:
             with platform.start(testbed, spec) as instance:
                 assert part.verify(instance) is None
                 assert instance.run(["echo", "works"]).text == "works\n"
@@ -68,8 +68,8 @@ class IsolationContract:
     ) -> None:
         if not (self.supported and self.visible):
             return
-        spec, subject = _isolated(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
-        with subject.together(spec, InstanceSpec("free", NEIGHBOUR)) as (isolated, free):
+        spec, subject = _isolated_spec(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
+        with subject.start_all(spec, InstanceSpec("free", NEIGHBOUR)) as (isolated, free):
             before = free.run(["ls", "-A", "/", "/etc", "/tmp", "/run"]).text
             free.spec = replace(free.spec, resources=spec.resources)  # what `verify` looks for
             assert part.verify(isolated) is None
@@ -111,5 +111,5 @@ def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation
             assert [part.verify(instance) for part in parts] == [None] * len(parts)
 
 
-def _isolated(part: Isolation, testbed: Testbed, role: str = "function") -> InstanceSpec:
+def _isolated_spec(part: Isolation, testbed: Testbed, role: str = "function") -> InstanceSpec:
     return part.apply(InstanceSpec("isolated", role), Profile.unmeasured(testbed))

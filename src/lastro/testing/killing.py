@@ -40,13 +40,13 @@ with session("a victim", state=state, beside=True) as held, ExitStack() as stack
 
 
 def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *words: str) -> None:
-    """Kill a session that has done `work`, run the cleanup, and assert that nothing of the session is left.
+    """Kill a session that has done `work`, run the cleanup, and assert that the session left nothing behind.
 
     `state` is an empty directory for the session's files. `work` has Python statements, which can use the variables
     `bed`, `pool` and `stack`. They find `words` in `sys.argv`, from index 2 on."""
-    for kept in ("rootfs", "guest"):  # built once; no instance writes to them
-        if (place := testbed.session.ledger.state / kept).is_dir():
-            (state / kept).symlink_to(place)
+    for name in ("rootfs", "guest"):  # built once; no instance writes to them
+        if (directory := testbed.session.ledger.state / name).is_dir():
+            (state / name).symlink_to(directory)
     script = _VICTIM.format(work="\n".join(f"    {line}" for line in work.strip().splitlines()))
     argv = [sys.executable, "-c", script, str(state), *words, testbed.image.digest, str(testbed.image.directory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as victim:

@@ -1,4 +1,4 @@
-"""The contract of a meter: it reads the load during its run, and nothing else."""
+"""The contract of a meter: it reads the load between its start and stop, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOAD = (
 
 
 class MeterContract:
-    """The contract of a meter: it reads a known load, and nothing that comes after its stop; no counter decreases.
+    """The contract of a meter: it reads a known load, and nothing after its stop; no counter decreases.
 
     `unread` are the metrics that a reading may lack, since some kernels do not report them. Each test is a real run on
     an instance of runc."""
@@ -33,7 +33,7 @@ class MeterContract:
 
     def test_it_reads_a_known_load_and_nothing_after_it(self, testbed: Testbed, pool: PlatformPool) -> None:
         with pool.get("runc").start(testbed, InstanceSpec("loaded", _ROLE)) as instance:
-            idle, made = instance.pids(), testbed.session.mark()
+            idle, objects = instance.pids(), testbed.session.mark()
             meter = registry.get(Meter, self.meter)(testbed, {_ROLE: instance})
             declared = {metric.name: metric for metric in meter.metrics}
             quiet, loaded = _read(meter, instance, "sleep 0.2"), _read(meter, instance, _LOAD)
@@ -46,7 +46,7 @@ class MeterContract:
                 json.dumps(notes)
             self.check(*loaded)
             assert instance.pids() == idle, "it left processes behind"
-            assert testbed.session.mark() == made, "it left objects behind"
+            assert testbed.session.mark() == objects, "it left objects behind"
 
     def check(self, values: Mapping[str, float], notes: Mapping[str, Any]) -> None:
         """Assert what must be true of this meter's reading of the known load; a subclass may define it."""

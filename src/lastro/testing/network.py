@@ -19,12 +19,12 @@ NAMES = ("A.b_c-1", "x" * 40)  # the oddest that an instance may have
 
 
 @contextmanager
-def joined(
+def linked_pair(
     subject: Subject, attachment: str, names: Sequence[str] = ("left", "right")
 ) -> Iterator[tuple[Instance, Instance]]:
     """Start two instances in parallel, and yield them with a link between them; stop them after the block."""
     specs = [subject.spec(name, ports=("eth0",)) for name in names]
-    with subject.together(*specs) as (left, right):
+    with subject.start_all(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
         with registry.get(Attachment, attachment)().connect(subject.testbed, [Segment("s", ends)]):
             yield left, right
@@ -51,14 +51,14 @@ class Network:
     @pytest.mark.parametrize("attachment", ["veth-bridge", "veth-direct", "macvlan-bridge"])
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
         before = subject.leftovers()
-        with joined(subject, attachment) as (left, right):
+        with linked_pair(subject, attachment) as (left, right):
             reach_each_other_and_nothing_else(left, right)
         assert subject.leftovers() == before
 
     def test_many_start_in_parallel_and_do_not_see_each_other(self, subject: Subject) -> None:
         names = [*NAMES, *(f"many-{number}" for number in range(self.many - len(NAMES)))]
         before = subject.leftovers()
-        with subject.together(*map(subject.spec, names)) as instances:
+        with subject.start_all(*map(subject.spec, names)) as instances:
             assert [instance.spec.name for instance in instances] == names
             are_apart(subject, instances, shares_kernel=self.shares_kernel)
         assert subject.leftovers() == before
@@ -71,7 +71,7 @@ def reach_each_other_and_nothing_else(left: Instance, right: Instance) -> None:
     assert not reaches(left, "198.18.200.3", within_s=2)
     assert "default" not in left.run(["ip", "route"]).text
     assert sorted(link["ifname"] for link in left.links()) == ["eth0", "lo"]
-    _witnessed(left, right)
+    _assert_counted(left, right)
 
 
 def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel: bool) -> None:
@@ -84,17 +84,17 @@ def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel:
     one, two, *_ = instances
     one.run(["sh", "-c", "echo mine > /root/file"])
     assert two.run(["cat", "/root/file"], check=False).returncode != 0
-    for each in (one, two):
-        each.spawn(["sleep", "86396"])
+    for instance in (one, two):
+        instance.spawn(["sleep", "86396"])
     time.sleep(0.2)
     assert one.pids() and two.pids() and not one.pids() & two.pids()
     if shares_kernel:
-        namespaces = {each.run(["readlink", "/proc/self/ns/net"]).text.strip() for each in (one, two)}
-        own = subject.testbed.host.run(["readlink", "/proc/self/ns/net"]).text.strip()
-        assert len(namespaces | {own}) == 3
+        namespaces = {instance.run(["readlink", "/proc/self/ns/net"]).text.strip() for instance in (one, two)}
+        of_host = subject.testbed.host.run(["readlink", "/proc/self/ns/net"]).text.strip()
+        assert len(namespaces | {of_host}) == 3
 
 
-def _witnessed(left: Instance, right: Instance) -> None:
+def _assert_counted(left: Instance, right: Instance) -> None:
     """Assert that the counters of a link count the traffic that crosses it, and little else."""
     before = _counters(left), _counters(right)
     left.run(["ping", "-n", "-c", "20", "-i", "0.02", "-s", "1000", "-W", "2", RIGHT])
@@ -106,4 +106,4 @@ def _witnessed(left: Instance, right: Instance) -> None:
 
 def _counters(instance: Instance) -> dict[str, int]:
     (stats,) = [link["stats64"] for link in instance.links() if link["ifname"] == "eth0"]
-    return {way: stats[way]["bytes"] for way in ("rx", "tx")}
+    return {direction: stats[direction]["bytes"] for direction in ("rx", "tx")}

@@ -19,7 +19,7 @@ from lastro.testbed import Testbed
 from lastro.units import MIB
 
 _END_S = 5.0
-_READINGS = 3  # of a dose, one second each: a second in which others had the processors proves nothing
+_READINGS = 3  # of a dose, one second each; a reading may fail when other processes had the processors
 
 
 class AnomalyContract:
@@ -50,10 +50,10 @@ class AnomalyContract:
                         before = load.reading()
                         time.sleep(1.0)
                         dose = load.dose_since(before)
-                        missed = part.unmet(dose, demand, instance.spec.resources)
-                        if missed is None:
+                        shortfall = part.unmet(dose, demand, instance.spec.resources)
+                        if shortfall is None:
                             break
-                assert missed is None, f"{tool}: {missed}"
+                assert shortfall is None, f"{tool}: {shortfall}"
                 assert 0 < dose.cpus < 1 + demand.usable_cpus
                 self.check(dose)
                 deadline_s = time.monotonic() + _END_S
@@ -87,4 +87,4 @@ class FunctionContract:
             assert counted.get("crossed", CounterReading(0, 0)).packets > 0, "a ping reached the sink by another path"
             for witness in function.witnesses:
                 assert counted[witness].packets > 0, f"{witness} does not see a new flow"
-        assert testbed.session.mark() == mark, "objects of it are left"
+        assert testbed.session.mark() == mark, "it left objects behind"

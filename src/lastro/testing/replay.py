@@ -56,7 +56,7 @@ class Tape:
             self._done.append(found.done)
             return found
 
-        with self._instead(recorded, spawned, measured):
+        with self._replaced(recorded, spawned, measured):
             yield
 
     @property
@@ -73,21 +73,21 @@ class Tape:
         """Replay the record inside the block: commands do not run, but return their recorded output.
 
         Only the command that prints the tool's result returns `result` instead."""
-        damaged = replace(self._result, stdout=result.encode(errors="replace"))
-        left = deque(damaged if done is self._result else done for done in self._done)
-        to_start = iter([_Played(process.stop()) for process in self._spawned])
+        replacement = replace(self._result, stdout=result.encode(errors="replace"))
+        outputs = deque(replacement if done is self._result else done for done in self._done)
+        to_start = iter([_RecordedProcess(process.stop()) for process in self._spawned])
 
-        def played(argv: Sequence[str], **_: Any) -> Completed:
-            return left.popleft()
+        def run(argv: Sequence[str], **_: Any) -> Completed:
+            return outputs.popleft()
 
-        def measured(instance: Instance, argv: Sequence[str], **_: Any) -> MeasuredCommand:
-            return MeasuredCommand(left.popleft())
+        def measure(instance: Instance, argv: Sequence[str], **_: Any) -> MeasuredCommand:
+            return MeasuredCommand(outputs.popleft())
 
-        with self._instead(played, lambda argv, **_: next(to_start), measured):
+        with self._replaced(run, lambda argv, **_: next(to_start), measure):
             yield
 
     @contextmanager
-    def _instead(self, run: Any, spawn: Any, measure: Any) -> Iterator[None]:
+    def _replaced(self, run: Any, spawn: Any, measure: Any) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(self._host, "run", run)
             patched.setattr(self._host, "spawn", spawn)
@@ -95,7 +95,7 @@ class Tape:
             yield
 
 
-class _Played(Process):
+class _RecordedProcess(Process):
     """A stand-in for a background process: it has the recorded output, and is alive until a line is sent to it."""
 
     def __init__(self, done: Completed) -> None:
@@ -121,7 +121,7 @@ class _Played(Process):
         return self._done
 
 
-def damaged(text: str, n: int = 400) -> Iterator[str]:
+def damaged_versions(text: str, n: int = 400) -> Iterator[str]:
     """Yield `n` damaged versions of a tool's output, the same in each call.
 
     In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is replaced

@@ -1,4 +1,4 @@
-"""The contract of a scenario: its declarations are complete, and a trial measures just these and leaves nothing."""
+"""The contract of a scenario: its declarations are complete; a trial measures what they say and leaves nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lastro.study import design
 from lastro.study.load import parse
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
-from lastro.testing.subject import left
+from lastro.testing.subject import trial_leftovers
 
 _ATTEMPTS = 3
 _LONGEST_S = 3600.0
@@ -43,8 +43,8 @@ class ScenarioContract:
     @pytest.fixture(scope="class")
     @classmethod
     def running(cls, testbed: Testbed) -> Iterator[Scenario]:
-        with closing(registry.get(Scenario, cls.scenario)(testbed)) as made:
-            yield made
+        with closing(registry.get(Scenario, cls.scenario)(testbed)) as scenario:
+            yield scenario
 
     @property
     def config(self) -> Config:
@@ -105,26 +105,26 @@ class ScenarioContract:
                 break
         assert outcome.valid, outcome.invalid_because
         assert n_commands, "a trial can be repeated from its transcript"
-        names, before = set(outcome.measurements), left(testbed)
+        names, before = set(outcome.measurements), trial_leftovers(testbed)
         known = schema(type(running)).metrics_for(self.config)
         usual, chosen = ({metric.name for metric in running.metrics_by(config)} for config in ({}, self.config))
         expected = {metric.name for metric in running.metrics} - usual | chosen
-        said_missing = {name for remark in remarks_of(outcome.notes) for name in remark.metrics}
-        assert expected - self.unmeasured - said_missing <= names
-        largest = {each.name: each.maximum for each in running.settings if each.maximum is not None}
-        elsewhere = schema(type(running)).metrics_for({**self.config, **largest})  # to compare with other treatments
-        assert names <= known.keys() | elsewhere.keys()
+        noted_missing = {name for remark in remarks_of(outcome.notes) for name in remark.metrics}
+        assert expected - self.unmeasured - noted_missing <= names
+        largest = {setting.name: setting.maximum for setting in running.settings if setting.maximum is not None}
+        of_others = schema(type(running)).metrics_for({**self.config, **largest})  # to compare with other treatments
+        assert names <= known.keys() | of_others.keys()
         json.dumps(outcome.notes)
         with pytest.raises(KeyboardInterrupt), _interrupted_at(testbed.host, n_commands // 2):
             self._run(running, calibrations)
-        assert left(testbed) == before
+        assert trial_leftovers(testbed) == before
 
     def _calibrations(self, running: Scenario) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        calibrations: dict[str, Any] = {}
         for key, config in running.calibrations(self.config).items():
             with running.attempt():
-                found[key] = running.calibration_value(key, running.run(config, found))
-        return found
+                calibrations[key] = running.calibration_value(key, running.run(config, calibrations))
+        return calibrations
 
     def _run(self, running: Scenario, calibrations: Mapping[str, Any]) -> tuple[Outcome, int]:
         """Run a trial, and return its outcome and the number of its commands."""
@@ -152,10 +152,10 @@ def _assert_complete(setting: Setting[Any]) -> None:
 @contextmanager
 def _interrupted_at(host: Host, command: int) -> Iterator[None]:
     """Interrupt the block, as Ctrl-C does, when it begins the command with the index `command` (from 0)."""
-    run, begun = host.run, itertools.count()
+    run, index = host.run, itertools.count()
 
     def counted(argv: Sequence[str], **how: Any) -> Completed:
-        if next(begun) == command:
+        if next(index) == command:
             os.kill(os.getpid(), signal.SIGALRM)
         return run(argv, **how)
 

@@ -1,4 +1,4 @@
-"""A platform under test, and functions that find what it left on the host."""
+"""A platform under test, and functions that find leftovers on the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Subject:
         return self.platform.start(self.testbed, self.spec(name, **more))
 
     @contextmanager
-    def together(self, *specs: InstanceSpec) -> Iterator[list[Instance]]:
+    def start_all(self, *specs: InstanceSpec) -> Iterator[list[Instance]]:
         """Start instances in parallel, and yield them in the order of `specs`; stop them after the block.
 
         They start in parallel because virtual machines take seconds to boot."""
@@ -45,11 +45,11 @@ class Subject:
             for directory in map(str, self.testbed.cgroups.directories(session.cgroup))
             for group in view.directories(directory)
         ]
-        places = map(str, (session.run_dir, session.scratch_dir))
-        files = [f"{place}/{name}" for place in places for name in view.names(place)]
+        directories = map(str, (session.run_dir, session.scratch_dir))
+        files = [f"{directory}/{name}" for directory in directories for name in view.names(directory)]
         names = set(view.names(str(NETNS_DIR))) - {self.testbed.dut}
         namespaces = [f"{NETNS_DIR}/{name}" for name in names if session.token in name]
-        owned = [f"{each.kind} {each.name}" for each in session.owned_objects()]
+        owned = [f"{item.kind} {item.name}" for item in session.owned_objects()]
         return sorted([*groups, *files, *namespaces, *owned])
 
     def live(self, pids: set[int]) -> set[int]:
@@ -73,16 +73,16 @@ def live(pids: set[int]) -> set[int]:
     return {pid for pid in pids if start_time(pid) is not None}
 
 
-def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
-    """Return what a trial may leave on the host, by kind; compare it with the result before the trial. Needs root.
+def trial_leftovers(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
+    """Return {kind: the objects on the host that a trial may leave}, to compare before and after it. Needs root.
 
-    `switch` is the directory of an Open vSwitch. Its two daemons are left out: the next trial may start them anew."""
+    `switch` is the directory of an Open vSwitch. Its two daemons do not count: the next trial may restart them."""
     daemons = {int(file.read_text(errors="replace")) for file in switch.glob("*.pid")} if switch else set()
     links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
     return {
         "ledger": testbed.session.mark(),
         "namespaces": sorted(path.name for path in NETNS_DIR.glob(f"*{testbed.session.token}*")),
-        "links": {each["ifname"] for each in links},
+        "links": {link["ifname"] for link in links},
         "processes": testbed.host.view.owned_pids(testbed.session.token) - daemons,
         "run directory": sorted(path.name for path in testbed.run_dir.iterdir()),
     }

@@ -1,4 +1,4 @@
-"""Tests of what an instance sees: its own system, the same root filesystem on all platforms, real confinement."""
+"""Tests of the world inside an instance: its own system, the root filesystem of all platforms, real confinement."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class World:
     ) -> None:
         """Request a sysctl and a capability in the same instance, since a virtual machine takes seconds to boot."""
         outside = subject.testbed.host.read_text("/proc/sys/net/ipv4/ip_forward")
-        asked = Security(capabilities=("CAP_NET_ADMIN",))
-        with subject.start("router", sysctls={"net.ipv4.ip_forward": "1"}, security=asked) as router:
+        requested = Security(capabilities=("CAP_NET_ADMIN",))
+        with subject.start("router", sysctls={"net.ipv4.ip_forward": "1"}, security=requested) as router:
             assert inside(router, "/proc/sys/net/ipv4/ip_forward") == "1"
             assert inside(instance, "/proc/sys/net/ipv4/ip_forward") == "0"
             assert int(status(router)["CapEff"], 16) & 1 << 12

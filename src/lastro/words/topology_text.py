@@ -58,7 +58,7 @@ def _with_spaces(text: str) -> str:
 
 def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
     """Draw the main path as a column of boxes from source to sink, then all other nodes with their links."""
-    main, hosts = topology.main_way, n_hosts(topology)
+    main, hosts = topology.main_path, n_hosts(topology)
     above: LinkEnd | None = None
     for role, next_role in zip(main, [*main[1:], ""], strict=True):
         node = topology.node(role) or Node(role)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastro.analysis.history import judge_history
-from lastro.results.history_points import History, HistoryPoint, KeptSummary
+from lastro.results.history_points import History, HistoryPoint, StoredSummary
 
 from ...support.campaigns import METRICS
 
@@ -11,7 +11,7 @@ from ...support.campaigns import METRICS
 def test_a_series_is_judged_without_a_sentinel_whose_values_are_all_zero() -> None:
     """As the frame loss of `native` is in many studies."""
     summaries = tuple(
-        KeptSummary({"platform": platform}, METRICS[1].name, 5, mean)
+        StoredSummary({"platform": platform}, METRICS[1].name, 5, mean)
         for platform, mean in (("native", 0.0), ("runc", 0.1))
     )
     points = tuple(

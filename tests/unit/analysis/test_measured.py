@@ -19,7 +19,7 @@ from lastro.errors import CommandFailed, CommandTimeout
 from lastro.host.base import Completed, Process
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 from lastro.instruments.base import Watch
 from lastro.platforms import _gate
 from lastro.platforms._gate import Gate, MeasuredCommand, measure_argv
@@ -396,7 +396,7 @@ def test_commands_that_measured_at_the_same_time_do_so_again(testbed: Testbed, t
         with places[own].during(["sh", "-c", f"echo up {own}; exec sleep 86395"], "up"):
             return places[own].measure(["sh", "-c", script], timeout_s=30).done.text
 
-    assert [each.result() for each in all_of([partial(meet, own) for own in (0, 1)], 2)] == ["met\n", "met\n"]
+    assert [each.result() for each in run_all([partial(meet, own) for own in (0, 1)], 2)] == ["met\n", "met\n"]
     script = shell_script(testbed.host.transcript.records, "trial")
     for name in names:
         (tmp_path / f"here-{name}").unlink()

@@ -23,7 +23,7 @@ from lastro.figures.forest import forest_plans
 from lastro.render.fitting import LIMIT, markdown_within
 from lastro.render.markdown import markdown
 from lastro.render.terminal import terminal_lines
-from lastro.results.merge import together
+from lastro.results.merge import merge_campaigns
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
 from lastro.study.model import Factor, Level, Study, baseline_among
@@ -277,7 +277,9 @@ def test_hosts_of_one_name_are_told_apart_by_their_processors(tmp_path: Path) ->
 
 def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> CampaignData:
     """A campaign in which testbeds of these names measured, each on a host that is called as told."""
-    whole = together([load_data(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)])
+    whole = merge_campaigns(
+        [load_data(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)]
+    )
     members = zip(whole.members, testbeds, strict=True)
     return replace(
         whole,

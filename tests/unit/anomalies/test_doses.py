@@ -354,7 +354,7 @@ def test_what_is_not_yet_on_the_disk_is_written_there(tmp_path: Path) -> None:
 def test_the_controllers_of_version_1_have_a_tree_each_or_share_one(tmp_path: Path) -> None:
     for tree in ("cpu,cpuacct", "cpuset", "memory"):
         (tmp_path / tree).mkdir()
-    assert CgroupsV1(tmp_path).lacking() == ["blkio", "pids"]
+    assert CgroupsV1(tmp_path).missing_controllers() == ["blkio", "pids"]
 
 
 def refusing(program: str) -> RecordingHost:

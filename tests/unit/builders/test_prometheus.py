@@ -8,7 +8,7 @@ import pytest
 
 from lastro.analysis.history import HistoryReport, judge_history
 from lastro.builders.data.prometheus import openmetrics, prometheus
-from lastro.results.history_points import History, HistoryPoint, KeptSummary
+from lastro.results.history_points import History, HistoryPoint, StoredSummary
 
 from ...support import exposition
 from ...support.campaigns import METRICS
@@ -36,7 +36,7 @@ ADDITIONS = {  # (day, constants) in the order in which campaigns are added; aft
 
 
 def point(day: int, settings: Mapping[str, str], mean: float = 100.0) -> HistoryPoint:
-    summary = KeptSummary({"platform": "runc"}, METRICS[0].name, 5, mean)
+    summary = StoredSummary({"platform": "runc"}, METRICS[0].name, 5, mean)
     return HistoryPoint(
         f"c{day}", f"2026-10-{day:02d}T10:00:00Z", "", "small", "chain", settings, "edge-7", {}, METRICS[:1], (summary,)
     )

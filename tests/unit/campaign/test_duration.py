@@ -12,7 +12,7 @@ import pytest
 
 from lastro import registry
 from lastro.app import noise_floor
-from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, expected_s, forecast, pace_of
+from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, eta_estimator, expected_s, forecast
 from lastro.host.testbed_file import load as load_testbed
 from lastro.host.testbed_file import parse as parse_testbed
 from lastro.results.store import Store
@@ -183,7 +183,7 @@ def test_status_knows_that_a_campaign_runs_in_a_guest_in_software(tmp_path: Path
         provenance = {"guest": {"title": "a guest", "emulated": emulated}}
         made = make_campaign(tmp_path / str(emulated), study, stop_after=0, provenance=provenance)
         with Store.open(made, readonly=True) as store:
-            left_s.append(pace_of(store, scenario).remaining_s)
+            left_s.append(eta_estimator(store, scenario).remaining_s)
     assert left_s[1] == pytest.approx(left_s[0] + 2 * EMULATED_TRIAL_S) and left_s[0] > 10
 
 
@@ -236,18 +236,18 @@ def test_a_repeated_trial_is_still_to_be_run() -> None:
 
 def test_of_what_nothing_is_expected_the_mean_of_all_counts() -> None:
     pace = EtaEstimator({}, {0: 2, 1: 2})
-    assert not pace.knows and pace.remaining_s == 0
+    assert not pace.is_known and pace.remaining_s == 0
     pace.note(0, 3.0, final=True)
-    assert pace.knows and pace.remaining_s == 3 * 3
+    assert pace.is_known and pace.remaining_s == 3 * 3
 
 
 def test_a_campaign_tells_its_pace_without_the_part_that_it_ran_with(tmp_path: Path) -> None:
     with Store.open(make_campaign(tmp_path / "c", stop_after=6), readonly=True) as store:
         took_s = [seconds for _, seconds in store.durations()]
-        n_left = sum(store.left().values())
-        own, without = pace_of(store, installed_scenario(store.study)), pace_of(store, None)
+        n_left = sum(store.unfinished_by_treatment().values())
+        own, without = eta_estimator(store, installed_scenario(store.study)), eta_estimator(store, None)
         assert (len(took_s), n_left) == (6, 24)
         assert own.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
         assert without.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
     with Store.open(make_campaign(tmp_path / "whole"), readonly=True) as store:
-        assert store.left() == {} and pace_of(store, None).remaining_s == 0
+        assert store.unfinished_by_treatment() == {} and eta_estimator(store, None).remaining_s == 0

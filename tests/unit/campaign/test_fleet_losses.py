@@ -12,7 +12,7 @@ import pytest
 
 from lastro.app.status import status_of
 from lastro.campaign import fleet as fleets
-from lastro.campaign.duration import pace_of
+from lastro.campaign.duration import eta_estimator
 from lastro.campaign.executor import AttemptCall, Call, Executor, ReachCall
 from lastro.campaign.testbed_worker import WorkerFailure
 from lastro.errors import ConnectionLost, HostError, HostUnfit, LastroError, StoreError
@@ -107,7 +107,7 @@ def test_a_testbed_is_reached_when_each_of_its_hosts_answers() -> None:
             ran.append(self.name)
 
     def executor(*names: str) -> Executor:
-        bed: Any = SimpleNamespace(watched=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
+        bed: Any = SimpleNamespace(quiet_sessions=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
         return Executor(Toy(bed), Silent())
 
     assert ReachCall().on(executor("dut", "client")) and ran == ["dut", "client"]
@@ -155,7 +155,7 @@ def test_lost_testbeds_do_not_share_the_remaining_time(tmp_path: Path) -> None:
         with pytest.raises(Killed):
             run(store, pool)
         assert len(store.testbeds()) == 2 and store.counts()["running"] == 1
-        left_s = pace_of(store, None).remaining_s
+        left_s = eta_estimator(store, None).remaining_s
         assert left_s > 0 and status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s / 2), "it can be resumed"
         store.take("2026-01-01T00:00:00")
         assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s)

@@ -165,11 +165,11 @@ def test_without_a_host_or_without_limits_nothing_is_judged() -> None:
 
 def test_a_real_look_sees_this_process_at_work() -> None:
     host = LocalHost("test")
-    before = activity.look(host)
+    before = activity.read_activity(host)
     end_s = time.process_time() + 0.5
     while time.process_time() < end_s:
         sum(range(10_000))  # user time: to read the clock of a process is the kernel's work
-    now = activity.look(host)
+    now = activity.read_activity(host)
     others = now.processes.keys() - {os.getpid()}
     found = now.busiest(before, others)
     assert found is not None and found[0].pid == os.getpid() and 0.05 < found[1] <= 1.3

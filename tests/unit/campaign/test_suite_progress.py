@@ -19,7 +19,7 @@ from lastro.app.status import status_of_suite
 from lastro.app.studies import GivenSuite
 from lastro.app.suites import SuiteRun
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests, missing, missing_trials
+from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests, missing, treatments_without
 from lastro.campaign.progress import PlainProgress, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.platforms.base import AVAILABLE
@@ -92,7 +92,7 @@ def test_what_is_missing_is_a_platform_or_an_instrument_that_an_available_platfo
         (johns,) = (row.index for row in rows if row.levels == {"platform": "native", "instrument": "john"})
         store.mark_unavailable(johns, "no john", None)
         assert missing(store) == {"platform kvm", "instrument john"}
-        assert [row.levels["instrument"] for row in missing_trials(study, missing(store))] == ["sysbench-cpu"]
+        assert [row.levels["instrument"] for row in treatments_without(study, missing(store))] == ["sysbench-cpu"]
 
 
 def test_a_chain_on_two_platforms_does_not_show_which_is_missing(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_chain_on_two_platforms_does_not_show_which_is_missing(tmp_path: Path)
         store.mark_unavailable(1, "no guest boots", None)
         store.mark_unavailable(2, "no guest boots", None)
         assert missing(store) == set()
-    assert [row.levels["function"] for row in missing_trials(study, {"platform kvm"})] == ["nat"]
+    assert [row.levels["function"] for row in treatments_without(study, {"platform kvm"})] == ["nat"]
 
 
 def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:

@@ -43,7 +43,9 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 def round_trips(name: str, ns: float, rng: np.random.Generator, lost: int = 0) -> PackedHistogram:
-    return PackedHistogram(name, "ns", hdr.packed(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost)))
+    return PackedHistogram(
+        name, "ns", hdr.to_bytes(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost))
+    )
 
 
 def histograms(levels: Levels, block: int) -> list[PackedHistogram]:

@@ -233,7 +233,7 @@ def test_limits_of_disk_rates_are_lifted_where_a_group_has_them(v1: CgroupsV1, v
 
 def test_version_1_without_a_cpuset_tree_inherits_nothing(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
-    assert CgroupsV1(tmp_path).inherited(NAME) == []
+    assert CgroupsV1(tmp_path).preparing_writes(NAME) == []
 
 
 def test_a_new_group_of_version_2_has_its_controllers_switched_on_above_it(v2: CgroupsV2) -> None:
@@ -248,9 +248,9 @@ def test_a_new_group_of_version_2_has_its_controllers_switched_on_above_it(v2: C
 
 def test_a_host_without_some_controllers_is_asked_for_the_others_only(v2: CgroupsV2) -> None:
     (v2.root / "cgroup.controllers").write_text("hugetlb memory\n")
-    assert {text for _, text in v2.inherited(NAME)} == {"+memory"}
+    assert {text for _, text in v2.preparing_writes(NAME)} == {"+memory"}
     (v2.root / "cgroup.controllers").write_text("hugetlb\n")
-    assert v2.inherited(NAME) == []
+    assert v2.preparing_writes(NAME) == []
 
 
 def test_a_weight_is_corrected_where_runtimes_compute_it_from_shares(v1: CgroupsV1, v2: CgroupsV2) -> None:
@@ -285,7 +285,7 @@ def test_a_memory_limit_allows_no_swap_on_top(v1: CgroupsV1, v2: CgroupsV2) -> N
     )
     limit = Resources(memory_bytes=4096)
     for groups, file in zip((v1, v2), files, strict=True):
-        assert groups.completion(NAME, limit) == []  # a kernel that does not count swap
+        assert groups.completing_writes(NAME, limit) == []  # a kernel that does not count swap
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("max\n")
         groups.complete(LocalHost(), NAME, limit)

@@ -25,7 +25,7 @@ def test_the_example_has_a_testbed_of_each_form(tmp_path: Path) -> None:
     three, guest, rack, other = fleet.testbeds.values()
     assert three.place == str(EXAMPLE.with_name("three-machines.toml")) and len(hosts(three)) == 3
     assert guest.guest and hosts(guest) == ("this machine",)
-    assert {rack.roles[role].reach for role in ROLES} == {SshTarget("192.0.2.21", "root")}
+    assert {rack.roles[role].target for role in ROLES} == {SshTarget("192.0.2.21", "root")}
     assert other.roles["dut"].cpus == "0-3" and hosts(other) == ("192.0.2.22:22",)
     assert fleet.place == rack.place == str(EXAMPLE)
     assert load_named(EXAMPLE) == fleet

@@ -39,7 +39,7 @@ from lastro.builders.tables import table_with_place
 from lastro.campaign.duration import emulated_guests
 from lastro.document import Heading, Table
 from lastro.figures import pictures
-from lastro.guest import _facts, in_turn
+from lastro.guest import _facts, several_guests_chapter
 from lastro.host.testbed_file import load
 from lastro.render.markdown import markdown
 from lastro.results.export import to_csv
@@ -337,7 +337,11 @@ def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
 
 def test_guests_of_one_campaign_of_which_one_is_emulated(tmp_path: Path) -> None:
     two = {"old": _facts(guest_of(load(Path("guest"))), "kvm", ""), "new": TCG["guest"]}
-    provenance = {**PROVENANCE, "guest": in_turn(two), "guests": {name: {"guest": each} for name, each in two.items()}}
+    provenance = {
+        **PROVENANCE,
+        "guest": several_guests_chapter(two),
+        "guests": {name: {"guest": each} for name, each in two.items()},
+    }
     study = make_study({"guest": ("old", "new")}, replicates=2)
     made = make_campaign(tmp_path, study, provenance=provenance, notes=lambda levels, block: {})
     assert place(report_of(made), ENGLISH) == "partly in an emulated guest"

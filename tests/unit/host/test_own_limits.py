@@ -17,7 +17,7 @@ import pytest
 from lastro import cli
 from lastro.errors import CommandFailed
 from lastro.host.local import LocalHost
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 from lastro.interrupts import HungUp, Terminated
 
 pytestmark = pytest.mark.processes
@@ -101,7 +101,7 @@ def test_calls_come_to_their_end_in_as_many_threads_as_there_can_be(most: int, m
         time.sleep(0.01)
         return n, threading.get_ident()
 
-    futures = all_of([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
+    futures = run_all([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
     found = [future.result() for n, future in enumerate(futures) if n != 5]
     assert [n for n, _ in found] == [0, 1, 2, 3, 4, 6, 7, 8] and isinstance(futures[5].exception(), ValueError)
     assert len({thread for _, thread in found}) <= max(1, min(most, 4))
@@ -117,12 +117,12 @@ def test_an_interruption_comes_through_and_lets_nothing_else_begin() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(KeyboardInterrupt):
-            all_of([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
+            run_all([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
     assert begun == [0]
 
 
 def test_nothing_to_call_is_nothing() -> None:
-    assert all_of([], 4) == []
+    assert run_all([], 4) == []
 
 
 @pytest.mark.parametrize(

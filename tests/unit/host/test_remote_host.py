@@ -91,7 +91,7 @@ def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
 def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:
     with host_of(tmp_path, "5ca1a0") as host, remote._hold(host, ledger, "5ca1a0", "tests", wait=None):
         first = holder(host, "5ca1a0")
-        host.again()  # as `recover` does; the first one is still there, as its connection seems to be
+        host.on_reconnect()  # as `recover` does; the first one is still there, as its connection seems to be
         second = holder(host, "5ca1a0")
         assert first != second
         with closing(Ledger(tmp_path / "of another")) as elsewhere, host_of(tmp_path, "5ca1a1") as other:
@@ -173,10 +173,10 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
     errors = {"a": HostBusy("a is in use by another"), "b": ConnectionLost("b", "gone"), "c": HostError("c is away")}
     tried = []
 
-    def cleaned(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
-        tried.append(reach.name)
-        if reach.name in errors:
-            raise errors[reach.name]
+    def cleaned(target: SshTarget, ledger: Ledger) -> list[OwnedObject]:
+        tried.append(target.name)
+        if target.name in errors:
+            raise errors[target.name]
         return []
 
     monkeypatch.setattr(remote, "_clean_host", cleaned)

@@ -23,7 +23,7 @@ from lastro.errors import InputError, LastroError
 from lastro.host.base import Completed, directory_from
 from lastro.host.testbed_file import parse
 from lastro.image import guest
-from lastro.instruments import _own
+from lastro.instruments import _user_programs
 from lastro.platforms.base import InstanceSpec
 
 from ...support.recording import RecordingHost, answer, recording_testbed
@@ -136,10 +136,10 @@ def test_every_script_of_a_platform_keeps_its_directories_whole(
 def test_programs_of_the_user_are_gathered_from_and_in_any_place(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_own, "STATE_DIR", hostile / "state")
+    monkeypatch.setattr(_user_programs, "STATE_DIR", hostile / "state")
     (hostile / "program").write_text("x")
     host = RecordingHost()
-    _own.gather_files(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
+    _user_programs.gather_files(host, "y-cruncher", {"y-cruncher": hostile / "program", HOSTILE: hostile / "program"})
     assert check(host, tmp_path) == 1
 
 
@@ -168,7 +168,7 @@ _COMMAND = re.compile(
     r"|ch(?:own|mod)|sync|ip|nft|nsenter|unshare|echo|printf|kill|ploop|sort|grep|tc|ethtool|exec|sh|test|n=0|\[) "
     r"|\[ -[a-zA-Z] | > "
 )
-_QUOTING = {"quote", "join", "quoted", "setting", "_script"}
+_QUOTING = {"quote", "join", "quoted", "sysctl_lines", "_sh_command"}
 # Words that Lastro itself makes, of letters, digits and ._-/ alone: names of namespaces, links, devices and instances,
 # numbers, and paths inside an instance. A new name here needs the same reason.
 _OWN = {

@@ -35,13 +35,13 @@ def wrong(text: str) -> str:
 
 def test_an_empty_file_is_all_on_this_machine() -> None:
     plan = parse("", "testbed.toml")
-    assert [plan.roles[role].reach for role in ROLES] == [None, None, None]
+    assert [plan.roles[role].target for role in ROLES] == [None, None, None]
 
 
 def test_roles_have_hosts_cpus_and_cards() -> None:
     plan = parse(THREE, "testbed.toml")
-    assert plan.roles["dut"].reach == SshTarget("192.0.2.2", "root", 2222)
-    assert plan.roles["server"].reach is None
+    assert plan.roles["dut"].target == SshTarget("192.0.2.2", "root", 2222)
+    assert plan.roles["server"].target is None
     assert plan.roles["dut"].links == {"client": "eth1", "server": "eth2"}
     told = plan.provenance()
     assert told["dut"] == {
@@ -52,10 +52,10 @@ def test_roles_have_hosts_cpus_and_cards() -> None:
 
 def test_the_examples_are_sound() -> None:
     plan = load(EXAMPLES / "testbeds" / "three-machines.toml")
-    identity = plan.roles["dut"].reach.identity if plan.roles["dut"].reach else None
+    identity = plan.roles["dut"].target.identity if plan.roles["dut"].target else None
     assert identity and Path(identity).is_absolute()
     cards = load(EXAMPLES / "testbeds" / "cards.toml").roles
-    assert all(each.reach is None for each in cards.values())
+    assert all(each.target is None for each in cards.values())
     assert len({card for each in cards.values() for card in each.links.values()}) == 4
 
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_is_told_with_its_place(text: str, said: str) -> None:
 
 def test_roles_on_one_remote_host_need_no_cards() -> None:
     roles = "\n".join(f'[{role}]\naddress = "a"\n' for role in ROLES)
-    assert len({plan.reach for plan in parse(roles, "testbed.toml").roles.values()}) == 1
+    assert len({plan.target for plan in parse(roles, "testbed.toml").roles.values()}) == 1
 
 
 @pytest.mark.parametrize(

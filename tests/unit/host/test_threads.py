@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 
 pytestmark = pytest.mark.processes
 
@@ -18,11 +18,11 @@ def test_results_come_in_the_order_of_the_calls() -> None:
         return n
 
     calls = [lambda n=n: call(n) for n in range(5)]
-    assert [future.result() for future in all_of(calls, 3)] == list(range(5))
+    assert [future.result() for future in run_all(calls, 3)] == list(range(5))
 
 
 def test_an_error_is_its_calls_alone() -> None:
-    good, bad = all_of([lambda: 1, lambda: 1 // 0], 2)
+    good, bad = run_all([lambda: 1, lambda: 1 // 0], 2)
     assert good.result() == 1
     with pytest.raises(ZeroDivisionError):
         bad.result()
@@ -33,7 +33,7 @@ def test_without_threads_the_calls_run_one_by_one(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert [future.result() for future in all_of([lambda: 1, lambda: 2], 2)] == [1, 2]
+    assert [future.result() for future in run_all([lambda: 1, lambda: 2], 2)] == [1, 2]
 
 
 def test_an_interruption_while_a_thread_is_started_waits_for_what_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,5 +52,5 @@ def test_an_interruption_while_a_thread_is_started_waits_for_what_it_has_begun(m
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        all_of([call, call], 2)
+        run_all([call, call], 2)
     assert ended == [True]

@@ -33,7 +33,7 @@ from lastro.builders.tables import results_table, table_with_place
 from lastro.cli._guest_adds import guest_additions, isolation_additions, supported_links
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
-from lastro.guest import _facts, _furnish, _Start, booted
+from lastro.guest import _facts, _GuestBoot, _make_keys_and_disk, booted_guest
 from lastro.host.connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
@@ -225,13 +225,13 @@ def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
     assert new - old == {"docker-cli"}, "which docker.io contains in Debian 12"
 
 
-def start(tmp_path: Path, **changes: Any) -> _Start:
+def start(tmp_path: Path, **changes: Any) -> _GuestBoot:
     (tmp_path / "image/rootfs").mkdir(parents=True)
     kernel, initramfs, root, disk, modules = map(Path, ("/k", "/i", "/root.img", "/disk-1.img", "/modules.img"))
     files = GuestHost(kernel, initramfs, root, (disk,), modules, profile="", digests={})
     plan = replace(guest_of(load(Path("guest"))), **changes)
     images = (Image("ab" * 32, tmp_path / "image"),)
-    return _Start(LocalHost(), images, plan, files, Path("/run/x"), Path("/scratch/x"))
+    return _GuestBoot(LocalHost(), images, plan, files, Path("/run/x"), Path("/scratch/x"))
 
 
 def test_it_is_booted_without_a_network_but_its_door(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_programs_of_this_machine_come_with_what_is_beside_them(tmp_path: Path) 
         (tmp_path / "runc-1.2" / name).chmod(mode)
     plan = replace(guest_of(load(Path("guest"))), programs=(f"{tmp_path}/runc-1.2/runc", "/bin/true", "/not/here"))
     (tmp_path / "home").mkdir()
-    _furnish(LocalHost(), tmp_path / "home", start(tmp_path).files, plan)
+    _make_keys_and_disk(LocalHost(), tmp_path / "home", start(tmp_path).files, plan)
     with tarfile.open(tmp_path / "home/door.tar") as door:
         names = door.getnames()
     own = [name for name in names if name.startswith(f"programs{tmp_path}/runc-1.2/")]
@@ -568,17 +568,17 @@ def test_a_guest_that_is_lost_says_why(
     qemu = SimpleNamespace(alive=lambda: alive, stop=lambda: SimpleNamespace(error_text="", returncode=9))
     monkeypatch.setattr(LocalHost, "require", lambda *_: None)
     monkeypatch.setattr("lastro.guest.guest_host.ensure", lambda *_: SimpleNamespace(digests={}))
-    monkeypatch.setattr("lastro.guest._furnish", lambda *_: None)
-    monkeypatch.setattr(_Start, "first_that_boots", lambda self: ("tcg", "", 2222, qemu))
+    monkeypatch.setattr("lastro.guest._make_keys_and_disk", lambda *_: None)
+    monkeypatch.setattr(_GuestBoot, "first_that_boots", lambda self: ("tcg", "", 2222, qemu))
     near: Any = SimpleNamespace(
         host=LocalHost("t"), run_dir=tmp_path, scratch_dir=tmp_path, ledger=SimpleNamespace(state=tmp_path),
         building=nullcontext, owned=lambda *_: nullcontext(),
     )  # fmt: skip
-    with pytest.raises(HostError, match=re.escape(said)), booted(near, (), guest_of(load(Path("guest")))):
+    with pytest.raises(HostError, match=re.escape(said)), booted_guest(near, (), guest_of(load(Path("guest")))):
         raise HostError("the guest cannot be reached: Connection timed out")
     if alive:  # a stall that it survived is not why something else fails
         with (
             pytest.raises(HostError, match=r"^no part can run$"),
-            booted(near, (), guest_of(load(Path("guest")))),
+            booted_guest(near, (), guest_of(load(Path("guest")))),
         ):
             raise HostError("no part can run")

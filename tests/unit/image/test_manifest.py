@@ -49,7 +49,7 @@ def test_a_tree_as_it_was_unpacked_passes_and_the_tar_is_read_once(
     image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(image)
-    monkeypatch.setattr(manifest, "_of_tar", lambda tar: pytest.fail("the tar is read again"))
+    monkeypatch.setattr(manifest, "_entries_of_tar", lambda tar: pytest.fail("the tar is read again"))
     check(image)
     manifest.verify(image, LocalHost())
 

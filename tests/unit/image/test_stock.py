@@ -36,16 +36,16 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_all_are_listed_the_last_used_first(state: Path) -> None:
-    found = stock.kept(state)
+    found = stock.stored_trees(state)
     assert [each.name for each in found] == ["c" * 16, NEW, OLD]
     assert [each.what for each in found] == ["checkout of a repository", "Debian 13", "Debian 13, with mine"]
     assert found[1].n_bytes > 10_000
 
 
 def test_an_old_one_is_removed_with_what_was_made_from_it_and_nothing_else(state: Path) -> None:
-    (old,) = stock.unused(state, 30 * 86_400)
+    (old,) = stock.unused_trees(state, 30 * 86_400)
     stock.remove(old, state)
     left = {str(path.relative_to(state)) for path in state.rglob("*")}
     assert not any(OLD in path for path in left) and f"rootfs/recipes/{OLD[:8]}" not in left
     assert {"docker", f"docker-{NEW}", f"guest/disk-{NEW}-4g.img", f"rootfs/recipes/{NEW[:8]}"} <= left
-    assert [each.name for each in stock.kept(state)] == ["c" * 16, NEW]
+    assert [each.name for each in stock.stored_trees(state)] == ["c" * 16, NEW]

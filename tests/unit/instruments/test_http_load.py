@@ -20,7 +20,7 @@ from lastro.instruments.http_load import ClosedLoad, Endpoint, OpenLoad, Request
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import CLOSED_LOOP, GENERATOR_DELAY, OVERLOADED, Reading
-from lastro.testing.replay import damaged
+from lastro.testing.replay import damaged_versions
 
 from ...support.httpserver import BODY
 from ...support.workload_samples import DATA, text_of
@@ -121,7 +121,7 @@ def test_a_status_that_jmeter_calls_a_success_is_not_believed() -> None:
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_damaged_results_of_jmeter_are_read_or_refused(name: str) -> None:
-    for version in damaged(text_of(name)):
+    for version in damaged_versions(text_of(name)):
         refused_or_finite(closed(version, CLOSED[name]), "")
 
 
@@ -259,7 +259,7 @@ def test_one_wrong_answer_takes_times_and_rates_of_the_open_loop_away(old: str, 
 @pytest.mark.parametrize("names", OPEN, ids=str)
 def test_damaged_results_of_vegeta_are_read_or_refused(names: tuple[str, ...]) -> None:
     first, *others = (text_of(name) for name in names)
-    for version in damaged(first):
+    for version in damaged_versions(first):
         refused_or_finite(opened([version, *others], OPEN[names]), "open_")
 
 

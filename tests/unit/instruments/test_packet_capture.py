@@ -12,7 +12,7 @@ import pytest
 from lastro.errors import InstrumentError
 from lastro.host.base import Completed
 from lastro.instruments.latency import percentiles_reading
-from lastro.instruments.packet_capture import OneWay, PacketCapture
+from lastro.instruments.packet_capture import OneWayDelays, PacketCapture
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import GENERATOR_DELAY
 
@@ -48,7 +48,7 @@ def arrived(packets: list[tuple[int, int]], lost: frozenset[int] = frozenset()) 
     return [(number, ns + CROSSING_NS) for number, ns in packets if number not in lost]
 
 
-def delays(sent: list[tuple[int, int]], received: list[tuple[int, int]]) -> OneWay:
+def delays(sent: list[tuple[int, int]], received: list[tuple[int, int]]) -> OneWayDelays:
     return SockperfLatency().one_way(pcap(sent), pcap(received), RATE_FPS)
 
 

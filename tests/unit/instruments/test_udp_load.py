@@ -21,7 +21,7 @@ from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_udp_load import Iperf3UdpLoad
 from lastro.instruments.udp_load import UdpFlow, UdpLoad
 from lastro.results.samples import Reading
-from lastro.testing.replay import damaged
+from lastro.testing.replay import damaged_versions
 
 from ...support.workload_samples import text_of
 
@@ -81,7 +81,7 @@ def read_or_refused(text: str) -> Reading | None:
 @pytest.mark.parametrize("name", [*WHOLE, "iperf2-udp-no-report.txt"])
 def test_damaged_output_of_iperf2_is_read_or_refused(name: str) -> None:
     """Never any other exception."""
-    for version in damaged(text_of(name)):
+    for version in damaged_versions(text_of(name)):
         read_or_refused(version)
     assert read_or_refused("") is None
 

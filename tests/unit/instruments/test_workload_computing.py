@@ -15,7 +15,7 @@ from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.base import Completed
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import ImageAdditions, ImageRecipe
-from lastro.instruments import _own, gzip, pts
+from lastro.instruments import _user_programs, gzip, pts
 from lastro.instruments.base import Workload
 from lastro.instruments.gzip import Gzip
 from lastro.instruments.john import John
@@ -90,7 +90,7 @@ def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (home / "y-cruncher").write_text("#!/bin/sh\n")
     (home / "letters").write_text("the user's own")
     (tmp_path / "y-cruncher").symlink_to(home / "y-cruncher")
-    monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
+    monkeypatch.setattr(_user_programs, "STATE_DIR", tmp_path / "state")
     host = LocalHost()
     monkeypatch.setattr(host, "which", lambda program: str(tmp_path / program))
     assert YCruncher.needs(host).files == ()
@@ -147,7 +147,7 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     host, suite, data = LocalHost(), tmp_path / "suite", tmp_path / "data"
     monkeypatch.setattr(pts, "_SUITES", (str(suite),))
     monkeypatch.setattr(pts, "_DATA", (str(data),))
-    monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
+    monkeypatch.setattr(_user_programs, "STATE_DIR", tmp_path / "state")
     assert Pts.needs(host) == ImageAdditions()
     monkeypatch.setattr(host, "which", lambda program: f"/usr/bin/{program}")
     with pytest.raises(Unavailable, match="its files are not"):

@@ -237,7 +237,7 @@ def test_zfs_has_a_cache_that_no_file_is_too_large_for(under: dict[str, str], fi
     container: Any = SimpleNamespace(
         shares_kernel=True, host_cache="", spec=SimpleNamespace(resources=Resources(memory_bytes=GIB))
     )
-    read = with_caches(Reading({"rate": 1.0, "ratio": 3.0}), file_gib * GIB, direct, container, apart=("ratio",))
+    read = with_caches(Reading({"rate": 1.0, "ratio": 3.0}), file_gib * GIB, direct, container, unaffected=("ratio",))
     found = through_arc(read, under, ("ratio",))
     (remark,) = found.remarks
     assert remark.kind == "through a cache" and remark.metrics == ("rate",)

@@ -35,7 +35,7 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario, WorkloadProbes
-from lastro.testing.replay import damaged
+from lastro.testing.replay import damaged_versions
 
 from ...support.recording import FakeInstance, answer
 from ...support.workload_samples import SAMPLES, text_of
@@ -106,7 +106,7 @@ def read_or_refused(tool: Workload, text: str) -> Reading | None:
 def test_damaged_output_is_read_or_refused(name: str, file: str, options: Any) -> None:
     """Never any other exception."""
     tool, text = made(name, options), text_of(file)
-    for version in damaged(text):
+    for version in damaged_versions(text):
         read_or_refused(tool, version)
     assert read_or_refused(tool, "") is None
     assert read_or_refused(tool, text[: len(text) // 3]) is None
@@ -192,9 +192,9 @@ def test_arrays_that_do_not_fit_the_instance_are_unavailable_before_any_trial(mo
 
 
 def test_a_plan_counts_the_cache_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 32 << 20)
+    monkeypatch.setattr(_memory, "local_cache_bytes", lambda cpuset: 32 << 20)
     usual = Stream().expected_s(1, 1)
-    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 256 << 20)
+    monkeypatch.setattr(_memory, "local_cache_bytes", lambda cpuset: 256 << 20)
     assert Stream().expected_s(1, 1) == pytest.approx(8 * usual)
     assert Stream(array="128M").expected_s(1, 1) == pytest.approx(usual)
     assert Mbw().expected_s(1, 1) == pytest.approx(8 * Mbw(array=128).expected_s(1, 1))

@@ -23,7 +23,7 @@ from lastro.platforms.qemu_tcg import QemuTcg
 from lastro.results.samples import Outcome
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
-from lastro.shapes import made
+from lastro.shapes import from_plain
 
 from ...support.recording import RecordingHost, recording_testbed
 
@@ -129,7 +129,7 @@ def test_a_neighbour_gets_what_the_chain_leaves_of_the_cpus_of_the_dut(
     outcome = Outcome({"host_cpus": 0.95}, notes={**notes, "carrying_cpus": 0.75})  # other programs had the rest
     scenario = object.__new__(kind)
     scenario._testbed = recording_testbed(host, tmp_path)
-    profile = made(Profile, scenario.calibration_value("profile/native", outcome))
+    profile = from_plain(Profile, scenario.calibration_value("profile/native", outcome))
     assert cpus_of_a_neighbour(profile) == left
 
 
@@ -137,7 +137,7 @@ def test_a_stored_profile_without_a_number_of_cpus_has_those_of_this_machine_as_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    stored = made(Profile, {"needs": {}, "chain_cpus": 0.5, "block_device": None})
+    stored = from_plain(Profile, {"needs": {}, "chain_cpus": 0.5, "block_device": None})
     assert cpus_of_a_neighbour(stored) == 3.5
 
 
@@ -178,4 +178,4 @@ def test_where_a_kernel_lacks_a_controller_the_remedy_names_the_guest(
     assert "cannot be read" in str(found.reason)
     assert (f"no cgroup controller {lacking}" in str(found.reason)) is bool(lacking)
     assert ("--testbed guest" in str(found.remedy)) is bool(lacking)
-    assert groups.lacking() == lacking.split()
+    assert groups.missing_controllers() == lacking.split()

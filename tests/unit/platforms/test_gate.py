@@ -19,7 +19,7 @@ from lastro.results.database import damaged
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
-from lastro.shapes import MisshapenData, made, parsed
+from lastro.shapes import MisshapenData, from_plain, parse_json
 from lastro.study.model import Level
 
 from ...support.campaigns import make_campaign, make_study
@@ -106,18 +106,18 @@ def test_what_a_part_writes_can_be_read(tmp_path: Path, noted: float) -> None:
 
 
 def test_one_json_value_of_bounded_numbers() -> None:
-    assert parsed('{"a": [1, 2.5, null, true, "x"], "b": NaN}')["a"] == [1, 2.5, None, True, "x"]
+    assert parse_json('{"a": [1, 2.5, null, true, "x"], "b": NaN}')["a"] == [1, 2.5, None, True, "x"]
     for text in ("1, 2", "[" * 100 + "]" * 100, "[" * 100_000, "1e100", "-1e400", "1" + "0" * 50, "", "{} ", "nul"):
         with pytest.raises(ValueError):
-            parsed(text)
+            parse_json(text)
 
 
 def test_levels_keep_their_kinds() -> None:
-    levels = made(dict[str, Level], {"a": True, "b": 1, "c": 1.0, "d": "1"})
+    levels = from_plain(dict[str, Level], {"a": True, "b": 1, "c": 1.0, "d": "1"})
     assert [type(level) for level in levels.values()] == [bool, int, float, str]
     for level in (None, [], float("nan"), float("inf"), 2**63, 1e101):
         with pytest.raises(MisshapenData):
-            made(dict[str, Level], {"a": level})
+            from_plain(dict[str, Level], {"a": level})
 
 
 def test_what_sqlite_quotes_is_one_short_line(tmp_path: Path) -> None:

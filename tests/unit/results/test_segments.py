@@ -18,7 +18,7 @@ from lastro.builders.data.results import document
 from lastro.errors import InputError, StoreError
 from lastro.results.provenance import Provenance
 from lastro.results.read import CampaignData, load_campaign
-from lastro.results.segments import HostSegment, apart
+from lastro.results.segments import HostSegment, split_blocks
 from lastro.results.store import Store
 from lastro.words.language import ENGLISH
 from lastro.words.opening import opening
@@ -102,12 +102,12 @@ def test_trials_of_one_block_before_and_after_a_change_are_not_paired(tmp_path: 
     with Store.open(tmp_path / "c") as store:
         data = load_campaign(store)
     half = len(data.attempts) // 2 + 1  # in the middle of a block
-    found, homes = apart(data.attempts, [HostSegment(half, "2026-01-01T00:00", {})])
+    found, homes = split_blocks(data.attempts, [HostSegment(half, "2026-01-01T00:00", {})])
     blocks = {attempt.block for attempt in data.attempts}
     assert [a.block for a in found[:half]] == [a.block for a in data.attempts[:half]]
     new = {a.block for a in found} - blocks
     assert len(new) == 1 and homes == {new.pop(): data.attempts[half].block}
-    assert apart(data.attempts, []) == (data.attempts, {})
+    assert split_blocks(data.attempts, []) == (data.attempts, {})
     after = [replace(a, measurements={m: 2 * v for m, v in a.measurements.items()}) for a in data.attempts[half:]]
     faster = replace(data, attempts=[*data.attempts[:half], *after])
     assert ratio(faster) != pytest.approx(1, abs=0.05)

@@ -226,7 +226,7 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
         "neighbour": "runc cpu stress --cpu 2 --timeout 60",
     }  # fmt: skip
     assert links == ["source veth-bridge function", "function veth-bridge sink"]
-    assert noted(outcome).way("source", "sink") == ["source", "function", "sink"]
+    assert noted(outcome).path("source", "sink") == ["source", "function", "sink"]
 
 
 def test_functions_in_a_row_are_drawn_in_a_row(testbed: Testbed) -> None:

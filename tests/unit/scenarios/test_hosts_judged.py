@@ -48,7 +48,7 @@ class Using:
     """An instance on a host, which has used some CPU time since it started."""
 
     def __init__(self, host: Counted) -> None:
-        self.testbed, self.used_s = SimpleNamespace(host=host, near=None), 0.0
+        self.testbed, self.used_s = SimpleNamespace(host=host, guest_controller=None), 0.0
 
     def usage(self) -> Usage:
         return Usage(cpu_s=self.used_s, user_s=self.used_s)

@@ -283,7 +283,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
         at_s = next(moments)
         return FileReadings(at_s, {"/proc/stat": f"cpu  {100 * at_s} 0 0 1000 0 0 0 0\n"}, OwnCpu())
 
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=glance), near=None)
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=glance), guest_controller=None)
     at_s = itertools.count()
     timeline = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), timeline)

@@ -36,7 +36,7 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch.setattr(phase_recorder, "used_memory_bytes", lambda host: 0)
     moments = count()
     idle = lambda paths: FileReadings(next(moments), {"/proc/stat": "cpu  0 0 0 0 0 0 0 0\n"}, OwnCpu())  # noqa: E731
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=idle), near=None)
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=idle), guest_controller=None)
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
     # When, how many seconds the host was busy, the memory, how many seconds of these commands were.
@@ -100,7 +100,7 @@ def test_a_meter_of_a_remote_host_leaves_out_the_shells_and_servers_of_the_conne
         FileReadings(5000.0, {"/proc/stat": "cpu  100 0 0 900 0 0 0 0\n"}, OwnCpu(1.0, 1.5)),
         FileReadings(5004.0, {"/proc/stat": "cpu  400 0 0 1400 0 0 0 0\n"}, OwnCpu(2.0, 3.0)),
     ])  # fmt: skip
-    testbed: Any = SimpleNamespace(near=None, host=SimpleNamespace(glance=lambda paths: next(glances)))
+    testbed: Any = SimpleNamespace(guest_controller=None, host=SimpleNamespace(glance=lambda paths: next(glances)))
     meter = HostMeter(testbed, {})
     meter.start()
     meter.stop()

@@ -17,7 +17,7 @@ from lastro.app.plans import StudyPlan
 from lastro.campaign.duration import forecast
 from lastro.cli.plan import _lines
 from lastro.errors import InputError, StudyError
-from lastro.guest import _facts, in_turn
+from lastro.guest import _facts, several_guests_chapter
 from lastro.host.activity import ActiveProcess, ActivityReading, HostTotals
 from lastro.host.testbed_file import TestbedFile, load, parse
 from lastro.image import guest_host
@@ -139,7 +139,7 @@ def test_a_treatment_runs_in_the_guest_that_it_names() -> None:
 
 def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
     plans = two().guests
-    found = in_turn({"old": _facts(plans["old"], "kvm", ""), "new": _facts(plans["new"], "tcg", "")})
+    found = several_guests_chapter({"old": _facts(plans["old"], "kvm", ""), "new": _facts(plans["new"], "tcg", "")})
     assert found == {
         "title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor);"
         " new: a guest emulated in software (2G, cgroup v2, AppArmor))",
@@ -150,7 +150,7 @@ def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
         "emulated": True,
         "partly": True,
     }
-    same = in_turn({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})
+    same = several_guests_chapter({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})
     assert same.keys() == {"title", "release", "emulated"}
     assert same["title"].endswith("b: a guest on KVM (1G, cgroup v2, AppArmor))")
 
@@ -161,7 +161,7 @@ def test_results_name_what_each_guest_boots() -> None:
         _facts(plans[name], "kvm", "") | userland | {"kernel_sha256": digit * 64}
         for name, digit in (("old", "a"), ("new", "b"))
     )
-    found = in_turn({"old": old, "new": new | {"release": "trixie"}})
+    found = several_guests_chapter({"old": old, "new": new | {"release": "trixie"}})
     assert found["release"] == "bookworm (old), trixie (new)"
     assert found["kernel_sha256"] == f"{'a' * 12} (old), {'b' * 12} (new)"
     assert found["userland_sha256"] == "c" * 64, "the same for all"
@@ -249,7 +249,7 @@ def test_what_the_first_use_builds_is_said_once(
     announce_builds(*words)
     listed = "the userland of bookworm, linux-image-amd64 of bookworm, linux-image-amd64 of trixie …"
     assert capsys.readouterr().err.endswith(f": {listed}\n")
-    monkeypatch.setattr(guest_host.rootfs, "find", lambda *_: image)
+    monkeypatch.setattr(guest_host.rootfs, "built_image", lambda *_: image)
     monkeypatch.setattr(guest_host.guest, "kernel_at", lambda *_: SimpleNamespace(directory=tmp_path, release="6.1"))
     announce_builds(*words)
     assert capsys.readouterr().err == ""

@@ -166,7 +166,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_s = self.instance_s = self.others_s = 0.0
-        self.near = None  # it is no guest
+        self.guest_controller = None  # it is no guest
         self.ticks = os.sysconf("SC_CLK_TCK")
         self.cgroups = SimpleNamespace(fresh_peak=lambda name: nullcontext(self.fresh))
         self.fresh = True

@@ -57,7 +57,7 @@ def test_every_scenario_measures_in_a_window_and_judges_it(name: str) -> None:
 class Seen:
     """A testbed with everything that a window may read; `order` has what was read."""
 
-    near = None
+    guest_controller = None
 
     def __init__(self) -> None:
         self.order: list[str] = []

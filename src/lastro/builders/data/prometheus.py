@@ -16,7 +16,7 @@ from datetime import datetime
 
 from lastro.analysis.history import HistoryReport, HistorySeries
 from lastro.grouping import by_key
-from lastro.results.history_points import HistoryPoint, KeptSummary
+from lastro.results.history_points import HistoryPoint, StoredSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ExportedMean:
     labels: str
     seconds: float
     point: HistoryPoint
-    summary: KeptSummary
+    summary: StoredSummary
     n_alarms: int | None = None
 
 

@@ -132,7 +132,7 @@ class Cgroups(ABC):
         """Return the group's directory in every tree."""
 
     @abstractmethod
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         """Return the controllers that limits need and this host lacks, such as "pids"; empty if it has all."""
 
     @abstractmethod
@@ -203,14 +203,14 @@ class Cgroups(ABC):
         Files are relative to `root`, and contain `{name}` in place of the group's name."""
 
     @abstractmethod
-    def inherited(self, name: str) -> list[tuple[str, str]]:
-        """List the (file, text) pairs to write, in order, so that a new group can contain processes and have limits."""
+    def preparing_writes(self, name: str) -> list[tuple[str, str]]:
+        """List the (file, text) pairs to write, in order, before a new group can contain processes and have limits."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
         """Create a group with limits. Raises: WriteFailed when the kernel refuses a limit."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
-        for file, text in self.inherited(name):
+        for file, text in self.preparing_writes(name):
             _write_words(host, file, text)
         for file, text in limits:
             with _hint_on_refusal():
@@ -224,25 +224,25 @@ class Cgroups(ABC):
         `device` is the disk's number, "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
-        """Return words to put before a command's argv, so that the process joins the group and then execs the command.
+        """Return the prefix of a command line whose process joins the group and then executes the command.
 
-        So the group's counters include the command from its first instruction on."""
+        The group's counters thus include the command from its first instruction on."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
         """Set the limits that a container runtime leaves out or rounds, so that a limit is equal on all platforms."""
-        for file, text in self.completion(name, resources):
+        for file, text in self.completing_writes(name, resources):
             with _hint_on_refusal():
                 host.write_text(file, text)
 
     @abstractmethod
-    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+    def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the (file, text) pairs that `complete` writes."""
 
     @abstractmethod
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
-        """List the (file, text) pairs to write to lift the group's limits of disk rates; empty if it has none.
+        """List the (file, text) pairs to write to remove the group's limits of disk rates; empty if it has none.
 
         When a container ends, its cached writes still go to the disk at the rate of its group. Under a limit, this may
         take very long, and until then the group cannot be removed."""

@@ -20,7 +20,7 @@ class CgroupsV1(Cgroups):
     def directories(self, name: str) -> list[Path]:
         return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
 
-    def inherited(self, name: str) -> list[tuple[str, str]]:
+    def preparing_writes(self, name: str) -> list[tuple[str, str]]:
         """List the CPUs and memory nodes to write: each group on the path that has none gets those of its parent.
 
         A cpuset group without CPUs and memory nodes does not accept processes."""
@@ -40,7 +40,7 @@ class CgroupsV1(Cgroups):
                     missing.append((str(group / kind), values[kind]))
         return missing
 
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         trees = ",".join(self.files.directories(str(self.root))).split(",")  # such as "cpu,cpuacct"
         return [controller for controller in self._controllers if controller not in trees]
 
@@ -53,7 +53,7 @@ class CgroupsV1(Cgroups):
     def peak_file(self, name: str) -> Path:
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
-    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+    def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the limit that forbids swap, if the kernel counts swap: Docker would allow as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
         if not resources.memory_bytes or not self.files.exists(str(file)):

@@ -15,7 +15,7 @@ class CgroupsV2(Cgroups):
     def directories(self, name: str) -> list[Path]:
         return [self.root / name.strip("/")]
 
-    def inherited(self, name: str) -> list[tuple[str, str]]:
+    def preparing_writes(self, name: str) -> list[tuple[str, str]]:
         """List the (file, text) pairs that enable the controllers in every ancestor group, from the root down.
 
         A group has only the controllers that all of its ancestors enable for their children."""
@@ -29,7 +29,7 @@ class CgroupsV2(Cgroups):
             parents.append(parents[-1] / part)
         return [(str(group / "cgroup.subtree_control"), text) for group in parents]
 
-    def lacking(self) -> list[str]:
+    def missing_controllers(self) -> list[str]:
         file = str(self.root / "cgroup.controllers")
         available = self.files.read([file]).get(file, "").split()
         return [controller for controller in self._controllers if controller not in available]
@@ -78,7 +78,7 @@ class CgroupsV2(Cgroups):
             write_ops=io["wios"],
         )
 
-    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+    def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the CPU weight, a swap limit of 0, and the memory reservations of all ancestor groups.
 
         Runtimes compute the weight from the CPU shares of version 1, each by a different formula. A group's reservation

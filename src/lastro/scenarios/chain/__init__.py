@@ -95,7 +95,7 @@ class ChainScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         packages = {package for config in configs for package in image_packages(config)}
-        return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
+        return super().image_needs(host, configs).combined_with(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
         return super().availability(config) if (refusal := signable(config)) else refusal

@@ -15,7 +15,7 @@ from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.host.local import here
+from lastro.host.local import build_host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.instruments.disk_workload import through_arc
@@ -109,7 +109,7 @@ class WorkloadProbes:
 
     def _probe(self, tool: Workload, start: InstanceStarter) -> Availability:
         try:
-            tool.require(here(self._testbed.host))
+            tool.require(build_host(self._testbed.host))
             brief = tool.brief()
             with start(brief) as instance, brief.prepared(instance):
                 brief.run(instance, brief.probe_limit_s)
@@ -158,7 +158,7 @@ class ComputeScenario(OnPlatforms):
         needs = ImageAdditions()
         for name in cls.tools(configs):
             kind = registry.parts("instrument")[name].cls
-            needs = needs.and_of(kind.needs(host)) if kind else needs
+            needs = needs.combined_with(kind.needs(host)) if kind else needs
         return needs
 
     @classmethod

@@ -13,7 +13,7 @@ from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.host_memory import require_room
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.timing import TimedPlatform
-from lastro.testbed import Testbed, beside
+from lastro.testbed import Testbed, with_new_dut
 
 MOST = 4096  # instances: each link takes eight addresses, and a link's name has at most 15 letters
 _NETWORK = ipaddress.ip_network("198.18.0.0/15")
@@ -87,7 +87,7 @@ def linked_peer(testbed: Testbed, native: Platform, attachment: str, n: int, *, 
     with ExitStack() as stack:
         hubs = []
         for name in [testbed.session.unique("hub") for _ in range(1 if together else n)]:
-            hub, links = stack.enter_context(beside(testbed, name)), make_part(Attachment, attachment)
+            hub, links = stack.enter_context(with_new_dut(testbed, name)), make_part(Attachment, attachment)
             stack.enter_context(links.prepare(hub))
             hubs.append((hub, links))
         yield PeerLinks(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), hubs, n)

@@ -120,7 +120,7 @@ class LoadScenario(OnChain):
         kinds = [registry.get(LoadGenerator, name) for name in sorted(cls.part_names("instrument"))]
         tools = [package for kind in kinds for package in kind.packages]
         tools += PACKAGES if any(ONE_WAY.of(config) == YES for config in configs) else ()
-        return super().image_needs(host, configs).and_of(ImageAdditions(tuple(tools)))
+        return super().image_needs(host, configs).combined_with(ImageAdditions(tuple(tools)))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lastro.instruments.latency import MOST_OWN, QUANTILES
+from lastro.instruments.latency import MOST_OWN_FRACTION, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.loads import all_loads
 from lastro.scenarios.load.measuring import (
@@ -69,7 +69,7 @@ def _latency(at: object) -> tuple[ScenarioFigure, ...]:
         quantiles=tuple((name.replace("_", "."), q) for name, q in QUANTILES),
         per_unit=_NS_PER_US,
         load_per_unit=_KPPS,
-        most_own=MOST_OWN,
+        most_own=MOST_OWN_FRACTION,
     )
     curves = (
         QuantileCurves(

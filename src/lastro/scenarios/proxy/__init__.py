@@ -52,7 +52,7 @@ from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.resources import check_resources, limits_of, require_no_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
-from lastro.testbed import beside
+from lastro.testbed import with_new_dut
 
 BARE_PROXIES = Setting(
     "bare_proxies",
@@ -214,7 +214,7 @@ class ProxyScenario(OnLinks):
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(links_level(config)), self.pool.native
         assert isinstance(links, HostingAttachment)
-        bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
+        bed = stack.enter_context(with_new_dut(self.testbed, "trial-dut")) if links.own_dut else self.testbed
         nodes = stack.enter_context(three_node_testbed(bed))
         weight = None if part_name(config, "anomaly") == NONE else _PREFERRED
         client = stack.enter_context(native.start(nodes.client.testbed, nodes.client.spec("client", weight)))

@@ -15,7 +15,7 @@ from lastro.functions.http_proxy import PORT as SERVICE_PORT
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.host.shell import quoted
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 from lastro.instruments.http_load import Endpoint, RequestedPage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
@@ -109,7 +109,7 @@ class ProxyStarter:
             return proxies
 
         try:
-            futures = all_of([partial(enter, manager) for manager in managers], _AT_ONCE)
+            futures = run_all([partial(enter, manager) for manager in managers], _AT_ONCE)
         finally:
             stack.callback(_end_all, started)
         self.ended_s = time.monotonic()
@@ -162,7 +162,7 @@ class ProxyStarter:
 
 def _end_all(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
     """End proxies concurrently, since each exec into an instance takes time."""
-    for future in all_of([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
+    for future in run_all([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
         future.result()
 
 
@@ -225,7 +225,7 @@ def _require_whole(done: Completed, page: RequestedPage, endpoint: Endpoint | No
 
 def ask_all(client: Instance, page: RequestedPage, proxies: Sequence[Proxy]) -> None:
     """Send one request through each proxy, a few concurrently. Raises: the first error of `ask`."""
-    for future in all_of([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
+    for future in run_all([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
         future.result()
 
 
@@ -243,7 +243,7 @@ class StartsWindow(Meters):
         super().__init__(nodes.dut.testbed, {SERVER: server}, own_cgroups, elsewhere=beds, with_commands=True)
 
     def foreign_cpus(self, meter: HostMeter) -> float:
-        unknown = meter.testbed.host.remote and not meter.testbed.near
+        unknown = meter.testbed.host.remote and not meter.testbed.guest_controller
         return 0.0 if unknown else super().foreign_cpus(meter) * min(1.0, meter.elapsed_s / _LEAST_S)
 
     def judged(self, config: Config) -> Reading:

@@ -30,10 +30,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from lastro.errors import PlatformError
-from lastro.host.cards import moved
+from lastro.host.cards import card_in_namespace
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
-from lastro.testbed import Testbed, beside, set_sysctls
+from lastro.testbed import Testbed, set_sysctls, with_new_dut
 
 CLIENT, DUT, SERVER = "client", "dut", "server"
 ROLES = (CLIENT, DUT, SERVER)
@@ -99,7 +99,7 @@ def three_node_testbed(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
     with ExitStack() as stack:
         beds = {DUT: testbed}
         for role in (CLIENT, SERVER):
-            beds[role] = stack.enter_context(beside(testbed.at(role), role))
+            beds[role] = stack.enter_context(with_new_dut(testbed.at(role), role))
         names: dict[str, dict[str, str]] = {role: {} for role in ROLES}
         for a, b in LINKS:
             if beds[a].session is beds[b].session:
@@ -109,7 +109,7 @@ def three_node_testbed(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
                 for role, other in ((a, b), (b, a)):
                     card = beds[role].cards[other]  # the testbed's file is refused without it
                     purpose = f"for the {role}'s link to the {other}"
-                    stack.enter_context(moved(beds[role].session, card, beds[role].dut, purpose))
+                    stack.enter_context(card_in_namespace(beds[role].session, card, beds[role].dut, purpose))
                     names[role][other] = card
         three_nodes = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
         for node in three_nodes.all:

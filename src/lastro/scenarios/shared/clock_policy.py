@@ -30,7 +30,7 @@ def by_good_clocks(
         return reading
     wrong = validity.drift_reasons({"instance": drift}, limit)
     if not wrong:
-        if validity.unverified(drift, limit) is None:
+        if validity.reason_unverified(drift, limit) is None:
             outcome.add_condition({CLOCK: f"its own, within {100 * limit:g} % of the host's"})
         return reading
     timed_by_host = {name: value for name, value in reading.measurements.items() if name in by_host}
@@ -53,7 +53,7 @@ def note_unverified_clock(
     if instance.shares_kernel:
         outcome.add_condition({CLOCK: "the host's"})
         return
-    why = validity.unverified(drift, limit)
+    why = validity.reason_unverified(drift, limit)
     if why and not (drift and validity.drift_reasons({"instance": drift}, limit)):
         if timed := tuple(name for name in outcome.measurements if name not in by_host):
             outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, why, timed))

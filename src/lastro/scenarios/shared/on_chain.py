@@ -45,7 +45,7 @@ from lastro.scenarios.shared.probes import DIRECT, ChainProbes
 from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.shapes import made
+from lastro.shapes import from_plain
 from lastro.study.levels import (
     NONE,
     functions_in,
@@ -153,9 +153,9 @@ class OnChain(OnLinks):
         levels = [level for config in without_offloads for level in platform_levels(config)]
         needs = ImageAdditions(("ethtool",) if any(platform_class(level).guests for level in levels) else ())
         for implementation in implementations_of(configs):
-            needs = needs.and_of(ImageAdditions(implementation.packages))
+            needs = needs.combined_with(ImageAdditions(implementation.packages))
             with suppress(Unavailable):
-                needs = needs.and_of(ImageAdditions(files=implementation.programs(host)))
+                needs = needs.combined_with(ImageAdditions(files=implementation.programs(host)))
         return needs
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
@@ -225,7 +225,7 @@ class OnChain(OnLinks):
 
     def profile_of(self, outcome: Outcome) -> dict[str, Any]:
         """Return the profile of the undisturbed chain from the outcome of a `profile_run`, as plain data."""
-        notes: _ProfileNotes = made(_ProfileNotes, outcome.notes)
+        notes: _ProfileNotes = from_plain(_ProfileNotes, outcome.notes)
         needs = {role: MeasuredUse.of(used, notes["elapsed_s"]) for role, used in notes["usage"].items()}
         return {
             "needs": {role: asdict(need) for role, need in needs.items()},
@@ -258,7 +258,7 @@ class OnChain(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
         hosts = [self.pool.get(level) for level in hosts_levels(config)]
         isolations, measured = isolations_of(config), calibrated(calibrations, PROFILE)
-        profile = None if measured is None else made(Profile, measured)
+        profile = None if measured is None else from_plain(Profile, measured)
 
         def isolated(spec: InstanceSpec, host: Platform) -> InstanceSpec:
             spec = replace(spec, sysctls={**spec.sysctls, **sysctls_of(config)})

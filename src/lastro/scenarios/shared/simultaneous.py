@@ -13,7 +13,7 @@ from threading import Barrier, BrokenBarrierError, Lock
 from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.host.threads import all_of
+from lastro.host.threads import run_all
 from lastro.instruments.base import Watch
 from lastro.results.samples import GENERATOR_LIMITED, Metric, Outcome
 from lastro.results.trial_notes import remarks_of
@@ -80,7 +80,7 @@ def at_the_same_time(
     if len(calls) == 1:
         return [calls[0](watch)], windows[before:]
     start = _CommonStart(watch, len(calls))
-    futures = all_of([partial(start.run, call) for call in calls], len(calls))
+    futures = run_all([partial(start.run, call) for call in calls], len(calls))
     errors = [error for future in futures if (error := future.exception())]
     if errors:
         causes = [error for error in errors if not isinstance(error, _OtherChainFailed)]

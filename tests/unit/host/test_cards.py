@@ -14,7 +14,7 @@ import pytest
 from lastro.errors import Unavailable
 from lastro.host import undo
 from lastro.host.base import Completed
-from lastro.host.cards import moved
+from lastro.host.cards import card_in_namespace
 from lastro.host.ledger import Session
 
 from ...support.recording import RecordingHost, answer, recording_testbed
@@ -49,7 +49,7 @@ def test_a_card_is_given_back_up_or_down_even_when_the_trial_fails(
     tmp_path: Path, flags: Sequence[str], state: str
 ) -> None:
     host, session = session_of(tmp_path, *flags)
-    with pytest.raises(RuntimeError, match="in the middle"), moved(session, "eth1", NETNS, "for a link"):
+    with pytest.raises(RuntimeError, match="in the middle"), card_in_namespace(session, "eth1", NETNS, "for a link"):
         (owned,) = session.owned_objects()  # what a killed Lastro leaves says as much
         assert (owned.kind, owned.name) == ("interface", f"eth1@{NETNS}" + (f":{state}" if state else ""))
         assert host.commands[-1] == ["ip", "link", "set", "dev", "eth1", "netns", NETNS]
@@ -60,7 +60,7 @@ def test_a_card_is_given_back_up_or_down_even_when_the_trial_fails(
 
 def test_a_card_comes_back_with_its_name_and_the_offloads_that_it_had(tmp_path: Path) -> None:
     host, session = session_of(tmp_path, "UP", gso_max_segs=65535)
-    with moved(session, "eth1", NETNS, "for a link", "out0"):
+    with card_in_namespace(session, "eth1", NETNS, "for a link", "out0"):
         (owned,) = session.owned_objects()
         assert owned.name == f"eth1=out0@{NETNS}:rx,gro,segs65535,up"
         assert host.commands[-1] == ["ip", "link", "set", "dev", "eth1", "netns", NETNS, "name", "out0"]
@@ -77,7 +77,7 @@ def test_a_card_comes_back_with_its_name_and_the_offloads_that_it_had(tmp_path: 
 def test_a_card_that_is_in_use_stays(tmp_path: Path, shown: dict[str, Any], use: str) -> None:
     host, session = session_of(tmp_path, "UP", **shown)
     with pytest.raises(Unavailable, match=rf"eth1 of .* {use}"):
-        moved(session, "eth1", NETNS, "for a link").__enter__()
+        card_in_namespace(session, "eth1", NETNS, "for a link").__enter__()
     assert not session.owned_objects() and len(host.commands) == 1
 
 

@@ -15,7 +15,7 @@ from lastro.host.cgroups import Resources
 from lastro.host.undo import Owner, undo
 from lastro.isolation.seccomp import filter_profile
 from lastro.platforms._lxd import LxdPlatform, daemon_name
-from lastro.platforms._lxd_daemon import private_places
+from lastro.platforms._lxd_daemon import private_mounts_script
 from lastro.platforms.base import InstanceSpec, Security
 from lastro.platforms.incus import Incus
 from lastro.platforms.lxd import Lxd
@@ -68,7 +68,7 @@ def test_a_daemon_and_an_instance_from_start_to_end(tmp_path: Path, kind: type[L
             f"/usr/bin/{kind.flavour.daemon}", "--group", "root",
         ]  # fmt: skip
         assert "--net=/run/netns/lastro-0a1b2c-dut" in daemon
-        assert private_places(home, disk) in daemon
+        assert private_mounts_script(home, disk) in daemon
         assert platform.own_cgroups == (f"/lastro/0a1b2c/{kind.name}-dir",)
         assert host.command("storage") == [*client, "storage", "create", "lastro", "dir", f"source={disk}/pool"]
         assert host.command("import") == [
@@ -262,7 +262,7 @@ def test_names() -> None:
 
 def test_what_lies_below_run_stays_there(tmp_path: Path) -> None:
     disk = Path("/var/lib/lastro/scratch/0a1b2c/lxd-dir")
-    script = private_places(Path("/run/lastro/0a1b2c/lxd-dir"), disk).splitlines()
+    script = private_mounts_script(Path("/run/lastro/0a1b2c/lxd-dir"), disk).splitlines()
     kept = f"{disk}/run/lastro/0a1b2c/lxd-dir"
     assert f"mkdir -p {kept}; mount --rbind /run/lastro/0a1b2c/lxd-dir {kept}" in script
     assert script.index(f"mount --rbind {disk}/run /run") > script.index(script[3])

@@ -13,7 +13,7 @@ import pytest
 from lastro import cli
 from lastro.errors import StoreError
 from lastro.results import hdr
-from lastro.results.merge import together
+from lastro.results.merge import merge_campaigns
 from lastro.results.read import load_campaign
 from lastro.results.samples import Outcome, PackedHistogram, Reading
 from lastro.results.store import Store
@@ -26,7 +26,7 @@ LATENCY = "latency 50%"
 
 def of_block(levels: Levels, block: int) -> list[PackedHistogram]:
     values = [block * 1000] * 20
-    return [PackedHistogram(LATENCY, "ns", hdr.packed(Histogram.of(values, lost=block)))]
+    return [PackedHistogram(LATENCY, "ns", hdr.to_bytes(Histogram.of(values, lost=block)))]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_report_reads_them_from_each_campaign(campaign: Path, tmp_path: Path) 
     for directory in (campaign, other):
         with Store.open(directory, readonly=True) as store:
             found.append(load_campaign(store))
-    whole = together(found)
+    whole = merge_campaigns(found)
     of_first, of_last = whole.later_histograms([(1, 1), (whole.attempts[-1].trial, 1)])
     assert len(of_first) == 1 and of_last == []
 

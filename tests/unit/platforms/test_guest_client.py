@@ -24,7 +24,7 @@ import lastro.image.guest as guest
 from lastro.host.local import LocalHost
 from lastro.platforms import _guest_client
 from lastro.platforms._gate import Gate, measure_argv
-from lastro.platforms._machine import CLIENT, ClockSample, drift, sample_of
+from lastro.platforms._machine import CLIENT, ClockSample, drift, most_precise_sample
 
 from ...support.products import one_of
 
@@ -395,7 +395,9 @@ def test_the_agent_says_when_it_has_opened_a_uart(tmp_path: Path) -> None:
 
 def test_clocks(one: Channel) -> None:
     def read() -> ClockSample:
-        return sample_of(subprocess.run(one.argv("--clocks", "5"), capture_output=True, text=True, check=True).stdout)
+        return most_precise_sample(
+            subprocess.run(one.argv("--clocks", "5"), capture_output=True, text=True, check=True).stdout
+        )
 
     before = read()
     time.sleep(0.3)
@@ -464,10 +466,10 @@ def test_drift_without_time_tells_nothing() -> None:
 
 
 def test_the_narrowest_bracket_is_the_reading() -> None:
-    sample = sample_of("0 4000000000 7000000000 1\n10000000000 10500000000 12000000000 2000000000\n")
+    sample = most_precise_sample("0 4000000000 7000000000 1\n10000000000 10500000000 12000000000 2000000000\n")
     assert sample == ClockSample(10.25, 12.0, 2.0, 0.25)
     with pytest.raises(ValueError, match="empty"):
-        sample_of("")
+        most_precise_sample("")
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="needs cpio to compare with")
@@ -484,9 +486,9 @@ def test_a_packed_kernel_is_unpacked() -> None:
     image = bytearray(1024)
     image[0x1F1], image[0x202:0x206] = 1, b"HdrS"
     struct.pack_into("<II", image, 0x248, 64, len(payload))
-    assert guest.unpacked(bytes(image) + bytes(64) + payload) == elf
-    assert guest.unpacked(bytes(image) + bytes(64) + b"?" * len(payload)) is None
-    assert guest.unpacked(bytes(2000)) is None
+    assert guest.elf_in(bytes(image) + bytes(64) + payload) == elf
+    assert guest.elf_in(bytes(image) + bytes(64) + b"?" * len(payload)) is None
+    assert guest.elf_in(bytes(2000)) is None
 
 
 def test_the_command_line_names_host_and_ports() -> None:

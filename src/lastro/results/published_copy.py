@@ -15,7 +15,7 @@ from typing import Any
 from lastro.results.database import pack
 from lastro.results.provenance import Provenance
 from lastro.results.rows import TestbedRow
-from lastro.results.store import Store, gaps_text
+from lastro.results.store import Store, unavailable_json
 
 Clean = Callable[[str], str]
 
@@ -48,7 +48,7 @@ def copy_store(
         if testbeds:
             _change_testbeds(copy, testbeds, clean)
         for attempt in store.attempts():
-            steps = cleaned(store.transcript(attempt.trial, attempt.attempt), clean)
+            steps = with_clean_texts(store.transcript(attempt.trial, attempt.attempt), clean)
             where = (pack(steps), attempt.trial, attempt.attempt)
             copy.execute("UPDATE attempt SET transcript = ? WHERE trial = ? AND attempt = ?", where)
         copy.execute("COMMIT")
@@ -61,7 +61,7 @@ def _change_testbeds(copy: sqlite3.Connection, testbeds: Mapping[str, TestbedRow
         copy.execute(sql, (_in_json(text, clean), testbed, key))
     for name, row in testbeds.items():
         unused = f"~{row.name}"  # another testbed may have that name
-        values = (unused, json.dumps(row.provenance.chapters), gaps_text(row), name)
+        values = (unused, json.dumps(row.provenance.chapters), unavailable_json(row), name)
         copy.execute("UPDATE testbed SET name = ?, provenance = ?, unavailable = ? WHERE name = ?", values)
         for table in ("place", "testbed_calibration"):
             copy.execute(f"UPDATE {table} SET testbed = ? WHERE testbed = ?", (unused, name))
@@ -91,15 +91,15 @@ def _change(copy: sqlite3.Connection, place: tuple[str, str, str], values: dict[
 
 
 def _in_json(text: str, clean: Clean) -> str:
-    return json.dumps(cleaned(json.loads(text), clean))
+    return json.dumps(with_clean_texts(json.loads(text), clean))
 
 
-def cleaned(value: Any, clean: Clean) -> Any:
+def with_clean_texts(value: Any, clean: Clean) -> Any:
     """Return data that JSON can represent, with `clean` applied to every text in it except keys."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {key: cleaned(member, clean) for key, member in value.items()}
+        return {key: with_clean_texts(member, clean) for key, member in value.items()}
     if isinstance(value, list):
-        return [cleaned(element, clean) for element in value]
+        return [with_clean_texts(element, clean) for element in value]
     return value

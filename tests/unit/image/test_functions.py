@@ -14,7 +14,7 @@ from lastro.errors import ImageError, InputError, LastroError
 from lastro.host.base import Completed
 from lastro.host.local import LocalHost
 from lastro.image import functions
-from lastro.image.functions import described, function_in
+from lastro.image.functions import function_descriptions, function_in
 from lastro.image.rootfs import Image
 from lastro.study.own_function import OwnFunction
 
@@ -54,11 +54,11 @@ def mine(tree: Path, *command: str, **more: object) -> OwnFunction:
 
 
 def added(base: Image, *own: OwnFunction) -> Image:
-    return functions.added(base, own, base.directory.parent, LocalHost())
+    return functions.with_functions(base, own, base.directory.parent, LocalHost())
 
 
 def test_without_functions_the_image_is_the_same(base: Image) -> None:
-    assert added(base) is base and described(base) == {}
+    assert added(base) is base and function_descriptions(base) == {}
 
 
 def test_the_files_are_part_of_the_image_and_stay_in_their_place(base: Image, files: Path) -> None:
@@ -66,12 +66,14 @@ def test_the_files_are_part_of_the_image_and_stay_in_their_place(base: Image, fi
     place = made.tree / "functions" / "mine"
     assert (place / "opt" / "tool").read_text() == "#!/bin/sh\n"
     assert [str((place / each).readlink()) for each in ("bin", "passwd")] == ["usr/bin", OUT]
-    assert {each: list((place / each).iterdir()) for each in functions.OPEN} == {each: [] for each in functions.OPEN}
+    assert {each: list((place / each).iterdir()) for each in functions.MOUNT_POINTS} == {
+        each: [] for each in functions.MOUNT_POINTS
+    }
     assert not (place / "run").is_symlink() and (place / "tmp").stat().st_mode & 0o7777 == 0o1777
     found = function_in(made, "mine")
     assert found and (found.command, found.ready, found.directory) == (("run",), ("/bin/run", "-t"), "/")
     assert found.environment["A"] == "b" and "/bin" in found.environment["PATH"].split(":")
-    assert described(made)["mine"]["sha256"] == found.sha256 and function_in(made, "other") is None
+    assert function_descriptions(made)["mine"]["sha256"] == found.sha256 and function_in(made, "other") is None
     assert not list(base.directory.parent.glob("building-*"))
 
 
@@ -82,9 +84,12 @@ def test_the_same_files_are_the_same_image_and_a_change_makes_another(base: Imag
     assert added(base, mine(copied)).digest == first.digest
     other_command = added(base, mine(files, "run", "--fast"))
     assert other_command.digest != first.digest
-    assert described(other_command)["mine"]["sha256"] == described(first)["mine"]["sha256"]
+    assert function_descriptions(other_command)["mine"]["sha256"] == function_descriptions(first)["mine"]["sha256"]
     (copied / "opt" / "tool").write_text("#!/bin/sh\nexit\n")
-    assert described(added(base, mine(copied)))["mine"]["sha256"] != described(first)["mine"]["sha256"]
+    assert (
+        function_descriptions(added(base, mine(copied)))["mine"]["sha256"]
+        != function_descriptions(first)["mine"]["sha256"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,12 +151,12 @@ def test_an_image_that_podman_refuses_is_one_error_with_its_reason(base: Image) 
     with pytest.raises(
         ImageError, match="image oci:/x cannot be pulled: initializing source oci:/x: no such"
     ) as caught:
-        functions.added(base, [own], store, RecordingHost(fails, programs=("podman",)))
+        functions.with_functions(base, [own], store, RecordingHost(fails, programs=("podman",)))
     assert caught.value.hint == "try it: podman pull oci:/x"
     without: LastroError
     with pytest.raises(
         ImageError, match="podman, which unpacks the image of function 'mine', is not installed"
     ) as missing:
-        functions.added(base, [own], store, RecordingHost())
+        functions.with_functions(base, [own], store, RecordingHost())
     without = missing.value
     assert without.hint == "apt-get install podman"

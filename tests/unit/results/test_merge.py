@@ -19,7 +19,7 @@ from lastro.analysis.joined_campaigns import compare_members
 from lastro.analysis.trends import correlated_orders
 from lastro.builders.content import Content
 from lastro.errors import InputError
-from lastro.results.merge import together
+from lastro.results.merge import merge_campaigns
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
@@ -80,7 +80,7 @@ def loaded(*directories: Path) -> list[CampaignData]:
 
 def test_levels_blocks_and_trials_of_the_whole(made: Made) -> None:
     a, b = made("a", ("native", "lxc")), made("b", ("native", "xen"), day=1.2, replicates=2)
-    whole = together(loaded(a, b))
+    whole = merge_campaigns(loaded(a, b))
     assert whole.study.factors[0].levels == ("native", "lxc", "xen") and whole.study.design.replicates == 5
     assert [row.treatment.levels["platform"] for row in whole.treatments] == ["native", "lxc", "xen"]
     assert [trial.number for trial in whole.trials] == list(range(1, 11))
@@ -96,7 +96,7 @@ def test_levels_blocks_and_trials_of_the_whole(made: Made) -> None:
 
 
 def test_series_come_from_the_campaign_of_their_trial(made: Made) -> None:
-    whole = together(loaded(made("a", ("native", "lxc")), made("b", ("native", "xen"), replicates=2)))
+    whole = merge_campaigns(loaded(made("a", ("native", "lxc")), made("b", ("native", "xen"), replicates=2)))
     last = whole.attempts[-1]
     read = whole.later_series([(last.trial, last.attempt), (1, 1)])
     names = [{one.name for one in series} for series in read]
@@ -109,7 +109,7 @@ def test_what_one_campaign_could_run_is_not_missing(made: Made) -> None:
 
     a = made("a", ("native", "lxc", "xen"), unavailable=without_xen)
     b = made("b", ("native", "xen"))
-    rows = {str(row.treatment.levels["platform"]): row for row in build_report(together(loaded(a, b))).rows}
+    rows = {str(row.treatment.levels["platform"]): row for row in build_report(merge_campaigns(loaded(a, b))).rows}
     assert {name: row.status for name, row in rows.items()} == {
         "native": "measured", "lxc": "unavailable", "xen": "measured",
     }  # fmt: skip
@@ -120,10 +120,10 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     a = made("a", ("native", "lxc"))
     b = made("b", ("native", "xen"), host={"kernel": "6.12"})
     c = made("c", ("xen",), host={"hostname": "other"})
-    said = " ".join(premises(build_report(together(loaded(a, b))), ENGLISH))
+    said = " ".join(premises(build_report(merge_campaigns(loaded(a, b))), ENGLISH))
     assert "The numbers are of 2 campaigns" in said and "kernel (6.1 / 6.12)" in said
     assert "through what several campaigns measured: native." in said and "WARNING" not in said
-    report = build_report(together(loaded(a, c)))
+    report = build_report(merge_campaigns(loaded(a, c)))
     found = compare_members(report)
     assert found is not None and found.other_machine and not found.links
     said = " ".join(premises(report, ENGLISH))
@@ -133,17 +133,17 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     assert f"lastro report {report.members[0].directory} && lastro report" in page and "lastro plan" not in page
     xen = report.views[0].cells[-1]
     assert xen.summary and xen.ratio and (xen.ratio.value, xen.ratio.interval, xen.decision) == (None, None, "unknown")
-    assert compare_members(build_report(together(loaded(a)))) is None
+    assert compare_members(build_report(merge_campaigns(loaded(a)))) is None
 
 
 def baseline_of(*campaigns: CampaignData) -> object:
-    return together(campaigns).study.design.baseline["platform"]
+    return merge_campaigns(campaigns).study.design.baseline["platform"]
 
 
 def test_a_campaign_without_the_baseline_is_compared_with_it_through_what_both_measured(made: Made) -> None:
     a, b = made("a", ("lxc", "xen")), made("b", ("native", "lxc"), day=1.2)
     assert loaded(a)[0].study.design.baseline == {"platform": "lxc"}
-    whole = together(loaded(a, b))
+    whole = merge_campaigns(loaded(a, b))
     assert whole.study.design.baseline == {"platform": "native"}
     rows = build_report(whole).rows
     cells = {str(row.treatment.levels["platform"]): row.cells[0] for row in rows}
@@ -161,7 +161,7 @@ def test_of_several_possible_baselines_it_is_that_of_the_file_else_of_the_earlie
     for text in texts:
         unnamed = [replace(each, study=replace(each.study, source=text)) for each in (a, b)]
         assert (baseline_of(*unnamed), baseline_of(*reversed(unnamed))) == ("lxc", "native"), text
-    cells = {row.treatment.label: row.cells[0] for row in build_report(together([a, b])).rows}
+    cells = {row.treatment.label: row.cells[0] for row in build_report(merge_campaigns([a, b])).rows}
     assert cells["xen"].ratio and cells["xen"].ratio.interval and cells["xen"].ratio.interval.holds(0.8)
     lxc = cells["lxc"]
     assert lxc.summary and lxc.ratio and (lxc.ratio.value, lxc.decision) == (None, "unknown"), "nothing links them"
@@ -197,11 +197,11 @@ def test_the_levels_of_a_paper_that_need_two_kernels(tmp_path: Path) -> None:
 def test_the_options_of_each_campaign_are_told_unless_all_had_the_same(made: Made) -> None:
     options = [("--only", f"platform=native,{other}") for other in ("lxc", "xen")]
     a, b = (made(words[1][-3:], ("native", words[1][-3:]), study={"changes": words}) for words in options)
-    told = " ".join(premises(build_report(together(loaded(a, b))), ENGLISH))
+    told = " ".join(premises(build_report(merge_campaigns(loaded(a, b))), ENGLISH))
     assert all(f"; changed by --only platform=native,{other})" in told for other in ("lxc", "xen")), told
     assert "The study was changed" not in told, "not the whole of it"
     same = [made(f"same-{name}", ("native", "lxc"), study={"changes": options[0]}) for name in "ab"]
-    told = " ".join(premises(build_report(together(loaded(*same))), ENGLISH))
+    told = " ".join(premises(build_report(merge_campaigns(loaded(*same))), ENGLISH))
     assert "The study was changed by --only platform=native,lxc." in told and "; changed by" not in told
 
 
@@ -209,9 +209,9 @@ def test_campaigns_that_have_both_levels_and_another_baseline_are_refused(made: 
     other = {"design": Design(replicates=3, baseline={"platform": "lxc"})}
     campaigns = [made("c", ("xen",)), made("a", ("native", "lxc")), made("b", ("native", "lxc"), study=other)]
     with pytest.raises(InputError, match="the baseline's platform is native and lxc"):
-        together(loaded(*campaigns[1:]))
+        merge_campaigns(loaded(*campaigns[1:]))
     with pytest.raises(InputError, match=r"c and .*b are not .* the baseline's platform is xen and lxc"):
-        together(loaded(*campaigns))
+        merge_campaigns(loaded(*campaigns))
 
 
 @pytest.mark.parametrize(
@@ -226,9 +226,9 @@ def test_campaigns_that_have_both_levels_and_another_baseline_are_refused(made: 
 def test_other_studies_are_refused(made: Made, changes: dict[str, Any], words: str) -> None:
     a, b = made("a", ("native", "lxc")), made("b", ("native", "xen"), study=changes)
     with pytest.raises(InputError, match=words):
-        together(loaded(a, b))
+        merge_campaigns(loaded(a, b))
     with pytest.raises(InputError, match="given twice"):
-        together(loaded(a, a))
+        merge_campaigns(loaded(a, a))
 
 
 def test_each_command_takes_several(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +250,7 @@ def test_each_command_takes_several(made: Made, tmp_path: Path, capsys: pytest.C
 def test_noise_that_lasts_is_found_within_each_campaign(made: Made) -> None:
     """Otherwise means would keep intervals that do not hold; and a step between the campaigns is no such noise."""
     a, b = made("a", ("native", "lxc"), replicates=12), made("b", ("native", "xen"), day=1.5, replicates=12)
-    whole = together(loaded(a, b))
+    whole = merge_campaigns(loaded(a, b))
     assert not correlated_orders(build_report(whole).views, 0.05)
     last, lasting = 0.0, []
     for one in whole.attempts:
