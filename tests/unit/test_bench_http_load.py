@@ -47,7 +47,7 @@ def test_a_row_tells_whether_many_proxies_were_up_in_time(
     took_s: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stands:
-        farm = SimpleNamespace(began_s=1.0, ended_s=1.0 + took_s)
+        starter = SimpleNamespace(began_s=1.0, ended_s=1.0 + took_s)
 
         def __enter__(self) -> Stands:
             return self

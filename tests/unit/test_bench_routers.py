@@ -24,7 +24,7 @@ READ = ("boot", "memory_router", "pss_router", "initial_routes", "teardown")
 def test_what_stays_is_named_in_place_of_a_row(monkeypatch: pytest.MonkeyPatch, after: dict[str, Any]) -> None:
     before = {"links": {"lo"}, "ledger": 7}
     found = iter((before, after))
-    monkeypatch.setattr(bench, "left", lambda bed: next(found))
+    monkeypatch.setattr(bench, "trial_leftovers", lambda bed: next(found))
     outcome = Outcome(dict.fromkeys(READ, 1.0), notes={"network": {"routers": 4}})
     parts = SimpleNamespace(get=lambda name: None)
     scenario = SimpleNamespace(pool=parts, attachments=parts, attempt=nullcontext, run=lambda *trial: outcome)

@@ -26,7 +26,7 @@ def failure(error: Exception) -> tuple[int, str, str | None]:
     what = f"{type(error).__name__}: {plain(_text(error))}"
     if registry and (place := next(filter(None, map(registry.culprit, _chain(error))), "")):
         return 1, f"a part has failed, in {place}: {what}", f"correct it; {_write_traceback(error)}"
-    if registry and (elsewhere := ", ".join(registry.foreign())):  # what they return may be nonsense
+    if registry and (elsewhere := ", ".join(registry.imported_from_outside())):  # what they return may be nonsense
         hint = f"try it without {elsewhere}; if it fails again, please report it; {_write_traceback(error)}"
         return 1, f"this is a bug in Lastro, or in a part from elsewhere: {what}", hint
     return 1, f"this is a bug in Lastro: {what}", f"please report it; {_write_traceback(error)}"

@@ -7,7 +7,6 @@ needs two more processes and five times the time. Tested with Podman 4.3 with ru
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
+from lastro.platforms._podman_conf import containers_conf, storage_conf, ulimits
 from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.platforms.container import (
@@ -116,11 +116,11 @@ class Podman(Platform):
         cache, runtime = testbed.session.state / "podman", _RUNTIME.of(self.chosen)
         program = self.chosen_path(testbed.host.which(runtime) or runtime, runtime)
         files = {
-            "containers.conf": _containers_conf(
-                runtime, program, _ulimits(testbed), self.programs.get("conmon"), self._network_backend(testbed)
+            "containers.conf": containers_conf(
+                runtime, program, ulimits(testbed), self.programs.get("conmon"), self._network_backend(testbed)
             ),
-            "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
-            "cache.conf": _storage_conf(cache, "cache"),
+            "storage.conf": storage_conf(self._scratch / "store", "storage", cache),
+            "cache.conf": storage_conf(cache, "cache"),
             "policy.json": _TRUST_ALL,
         }
         for name, text in files.items():
@@ -268,48 +268,3 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
         f"cp {policy} /etc/containers/",
         "mount -t tmpfs tmpfs /dev/shm",
     ]
-
-
-def _containers_conf(
-    runtime: str, program: str, ulimits: Sequence[str], conmon: str | None = None, networks: str = ""
-) -> str:
-    return "\n".join(
-        [
-            "[containers]",
-            f"default_ulimits = {json.dumps(list(ulimits))}",
-            "default_sysctls = []",
-            "pids_limit = 0",  # no limit, as on other platforms
-            "[engine]",
-            'cgroup_manager = "cgroupfs"',
-            'events_logger = "none"',
-            f'runtime = "{runtime}"',
-            *([f'conmon_path = ["{conmon}"]'] if conmon else []),
-            "[engine.runtimes]",
-            f'{runtime} = ["{program}"]',
-            *(["[network]", f'network_backend = "{networks}"'] if networks else []),
-            "",
-        ]
-    )
-
-
-def _ulimits(testbed: Testbed) -> list[str]:
-    """Return this process's limits on files and processes, as NAME=SOFT:HARD, for Podman to apply to containers.
-
-    Other tools pass on these limits by default, but Podman might request more than the host allows. Podman lowers its
-    own limit on processes to pid_max before it starts a runtime, so a container cannot have a higher one."""
-    pid_max = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
-    argv = ["prlimit", "--nofile", "--nproc", "--noheadings", "--output=RESOURCE,SOFT,HARD"]
-    ulimits = []
-    for line in testbed.host.run(argv).text.splitlines():
-        name, *limits = line.lower().split()
-        numbers = [pid_max if limit == "unlimited" else int(limit) for limit in limits]
-        if name == "nproc":
-            numbers = [min(number, pid_max) for number in numbers]
-        ulimits.append(f"{name}={':'.join(map(str, numbers))}")
-    return ulimits
-
-
-def _storage_conf(root: Path, run: str, images: Path | None = None) -> str:
-    lines = ["[storage]", 'driver = "overlay"', f'graphroot = "{root}"', f'runroot = "/run/containers/{run}"']
-    lines += ["[storage.options]", f'additionalimagestores = ["{images}"]'] if images else []
-    return "\n".join(lines) + "\n"

@@ -36,8 +36,9 @@ def open_files() -> set[str]:
 def room_for(n: int) -> Iterator[None]:
     """This process may open `n` more files, at descriptors that nothing holds."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, open_files()))
     held = [os.open("/dev/null", os.O_RDONLY)]
-    while held[-1] < 200:  # so that there is no gap below the limit
+    while held[-1] < highest:  # so that there is no gap below the limit
         held.append(os.open("/dev/null", os.O_RDONLY))
     resource.setrlimit(resource.RLIMIT_NOFILE, (held[-1] + 1 + n, before[1]))
     try:

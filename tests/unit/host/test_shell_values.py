@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
 done
 """
 COMMANDS = (
-    "cat", "chmod", "chown", "cp", "crun", "ctr", "docker", "dockerd", "env", "grep", "grub-mkrescue", "incus", "ip",
+    "cat", "chmod", "chown", "cp", "crictl", "crun", "ctr", "docker", "dockerd", "env", "grep", "grub-mkrescue", "incus", "ip",
     "kata-runtime", "ln", "lxc", "lxc-start", "mkdir", "mknod", "mount", "mountpoint", "mv", "nsenter", "ploop",
     "qemu-img", "rm", "runc", "runsc", "sleep", "sync", "tar", "touch", "true", "umount", "uname", "unshare", "youki",
 )  # fmt: skip
@@ -172,11 +172,12 @@ _QUOTING = {"quote", "join", "quoted", "sysctl_lines", "_sh_command"}
 # Words that Lastro itself makes, of letters, digits and ._-/ alone: names of namespaces, links, devices and instances,
 # numbers, and paths inside an instance. A new name here needs the same reason.
 _OWN = {
-    "20 * _ANSWER_S", "NETNS_DIR / netns", "_LEVEL.of(self.chosen)", "_exit_message(done)", "answer", "chain",
-    "client", "command", "each", "file", "hop.bucket", "instance.netns", "kept", "kind.process", "load.timeout_s",
-    "n_bytes", "name", "netns", "nonce", "number", "options", "owner", "pid", "port", "port.name", "program.name",
-    "self._ports[each]", "self.home", "self.mac(port.name)", "self.netns", "self.place", "self.router.log",
-    "self.size", "self.spec.role", "synced", "tap.link", "testbed.dut", "text.rstrip()", "through", "top", "tries",
+    "20 * _ANSWER_S", "NETNS_DIR / netns", "_LEVEL.of(self.chosen)", "_exit_message(done)", "chain", "client",
+    "command", "daemon", "file", "hop.bucket", "instance.netns", "kept", "kind.process", "load.timeout_s", "n_bytes",
+    "name", "netns", "nonce", "number", "options", "owner", "pid", "port", "port.name", "program.name", "query",
+    "self._ports[daemon]", "self.answers", "self.home", "self.mac(port.name)", "self.netns", "self.place",
+    "self.router.log", "self.size", "self.spec.role", "synced", "tap.link", "testbed.dut", "text.rstrip()", "through",
+    "top", "tries",
 }  # fmt: skip
 
 

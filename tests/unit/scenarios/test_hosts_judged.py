@@ -38,7 +38,7 @@ class Counted(RecordingHost):
 
 
 def nodes(client: Counted, dut: Counted, server: Counted) -> Any:
-    place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None, near=None))  # noqa: E731
+    place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None, guest_controller=None))  # noqa: E731
     found = SimpleNamespace(client=place(client), dut=place(dut), server=place(server))
     found.all = (found.client, found.dut, found.server)
     return found
@@ -135,7 +135,9 @@ def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
     under = SimpleNamespace(foreign_cpus=0.75, totals=SimpleNamespace(steal_percent=0.0), stop=lambda: None)
     monkeypatch.setattr("lastro.meters.host._MachineUnderGuest", lambda near, rivals: under)
     guest = Counted("the guest", remote=True)
-    place = SimpleNamespace(testbed=SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset()))
+    place = SimpleNamespace(
+        testbed=SimpleNamespace(host=guest, cgroups=None, guest_controller=object(), rivals=frozenset())
+    )
     nodes: Any = SimpleNamespace(dut=place, all=(place, place, place))
     window = StartsWindow(nodes, Using(guest), ())  # type: ignore[arg-type]
     with window:
