@@ -40,9 +40,10 @@ while [ $# -gt 0 ]; do
 done
 """
 COMMANDS = (
-    "cat", "chmod", "chown", "cp", "crictl", "crun", "ctr", "docker", "dockerd", "env", "grep", "grub-mkrescue", "incus", "ip",
-    "kata-runtime", "ln", "lxc", "lxc-start", "mkdir", "mknod", "mount", "mountpoint", "mv", "nsenter", "ploop",
-    "qemu-img", "rm", "runc", "runsc", "sleep", "sync", "tar", "touch", "true", "umount", "uname", "unshare", "youki",
+    "cat", "chmod", "chown", "cp", "crictl", "crun", "ctr", "docker", "dockerd", "env", "grep", "grub-mkrescue",
+    "incus", "ip", "kata-runtime", "ln", "lxc", "lxc-start", "mkdir", "mknod", "mount", "mountpoint", "mv", "nsenter",
+    "ploop", "qemu-img", "rm", "runc", "runsc", "sleep", "sync", "tar", "touch", "true", "umount", "uname", "unshare",
+    "youki",
 )  # fmt: skip
 
 
