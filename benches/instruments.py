@@ -161,7 +161,7 @@ def config(name: str) -> dict[str, Level]:
 def _needs(host: Host, names: Sequence[str]) -> ImageAdditions:
     flows = [_flows.config(name, _flows.BELOW) for name in names if name in _flows.TOOLS]
     computing = [config(name) for name in names if name not in _flows.TOOLS]
-    return ComputeScenario.image_needs(host, computing).and_of(UplinkScenario.image_needs(host, flows))
+    return ComputeScenario.image_needs(host, computing).combined_with(UplinkScenario.image_needs(host, flows))
 
 
 def _ratio(scenario: ComputeScenario, chosen: dict[str, Level], n_pairs: int, *, grouped: bool) -> Ratio:

@@ -66,13 +66,16 @@ def test_no_candidate_and_no_decision_are_two_outcomes() -> None:
     assert undecided.outcome == "undecided" and undecided.likeliest == 1
 
 
-def test_a_lower_bound_proves_that_a_limit_is_kept_and_never_that_it_is_broken() -> None:
+def test_a_lower_bound_proves_what_is_at_least_so_large_and_nothing_else() -> None:
     noise, both = np.array([-0.02, 0.01, 0.02, -0.01]), frozenset({(0, 0), (1, 0)})
     found = one({0: list(2.0 + noise), 1: list(0.5 + noise)}, Limit(0, 1.0, True), both)
     assert found.verdict(0) == "accepted" and found.verdict(1) == "open"
     assert found.odds[1].holds == pytest.approx(0.0, abs=0.01) and found.odds[1].may_hold == 1.0
     below = one({0: list(0.5 + noise)}, Limit(0, 1.0, False), frozenset({(0, 0)}))
     assert below.verdict(0) == "open", "it may be above the limit"
+    assert more_blocks(below.odds[0].tail, 4, 0.5, below.levels(0.05)) is None, "more blocks show no more than a bound"
+    above = one({0: list(2.0 + noise)}, Limit(0, 1.0, False), frozenset({(0, 0)}))
+    assert above.outcome == "none", "what is at least 2 is not at most 1"
 
 
 def test_all_limits_must_hold_in_the_worst_condition() -> None:

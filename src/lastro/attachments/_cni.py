@@ -167,11 +167,12 @@ def has_address(result: Mapping[str, Any], address: str) -> bool:
 def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the interfaces in a plug-in's result: (names in the node, names in the instance)."""
     try:
-        is_inside = {str(entry["name"]): bool(entry.get("sandbox")) for entry in result.get("interfaces", ())}
+        named = [(str(entry["name"]), bool(entry.get("sandbox"))) for entry in result.get("interfaces", ())]
     except (AttributeError, KeyError, TypeError):
         return [], []
-    usable = [name for name in is_inside if _LINK.fullmatch(name)]
-    return [name for name in usable if not is_inside[name]], [name for name in usable if is_inside[name]]
+    usable = [(name, is_inside) for name, is_inside in named if _LINK.fullmatch(name)]
+    in_node = [name for name, is_inside in usable if not is_inside]
+    return in_node, [name for name, is_inside in usable if is_inside]
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:

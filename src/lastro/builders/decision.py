@@ -167,7 +167,10 @@ def _more_blocks_text(decision: SlaDecision, say: Language) -> str:
     """Return how many more blocks would decide on the likeliest candidate, or that more campaigns may decide."""
     if decision.n_campaigns > 1:
         return say("More campaigns may decide: more blocks do not show how far campaigns differ.")
-    half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
+    choice, at = decision.choice, decision.choice.likeliest
+    half, most = (decision.more_blocks(chance, at) for chance in (0.5, 0.8))
+    if half is None and at is not None and choice.odds[at].tail.unknown > decision.question.alpha:
+        return say("Some of its values are only bounds, so more blocks would not decide.")
     if half is None:
         return say("It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS))
     blocks = say.count(half, "more block")

@@ -110,7 +110,8 @@ def _suite_document(
     """Return the claims of a suite as JSON-serializable data.
 
     `claims` has the claims of all studies, each with the name of its study. `studies` has the rest of each study's
-    document. `judge_claims` is {study: its judged claims}; `waiting` are studies with claims but without a campaign."""
+    document. `judged_by_study` is {study: its judged claims}; `waiting` are studies with claims but without a
+    campaign."""
     documents = {name: _document(study_claims, say) for name, study_claims in judged_by_study.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {

@@ -211,11 +211,13 @@ def kernel_module(host: Host, name: str) -> str:
 
 
 def _undo_module(host: Host, name: str) -> None:
-    """Remove a module that was loaded in this boot. After another boot, a loaded module is not Lastro's."""
+    """Remove a module that was loaded in this boot. After another boot, a loaded module is not Lastro's.
+
+    What the module needs stays: modprobe would also remove `bridge`, and with it every bridge of the host."""
     module, _, _ = name.partition("@")
     users = f"/sys/module/{module}/refcnt"
     if host.view.read([users]).get(users, "").strip() == "0" and name == kernel_module(host, module):
-        host.run(["modprobe", "--remove", module])
+        host.run(["rmmod", module])
 
 
 def mount_point(host: Host, path: str) -> str:

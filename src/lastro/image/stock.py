@@ -62,11 +62,14 @@ def remove(old: StoredTree, state: Path) -> None:
         raise HostError(f"{old.name} cannot be removed: {error}", "find out what uses it, then try again") from error
 
 
+_DAEMON_DATA = ("guest/disk", "docker*", "containerd", "pod")  # named after images, below the state directory
+
+
 def _images(state: Path) -> Iterator[StoredTree]:
     for directory in (state / "rootfs").glob("*"):
         if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
             name = directory.name
-            more = [path for kind in ("guest/disk", "docker*", "containerd") for path in state.glob(f"{kind}-{name}*")]
+            more = [path for kind in _DAEMON_DATA for path in state.glob(f"{kind}-{name}*")]
             yield StoredTree(name, _description(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
 
 

@@ -50,11 +50,12 @@ _RUN = f"""cd {_PLACE}
 thread=$1 limit=$2 polls=$3
 shift 3
 for file in /proc/[0-9]*/comm; do
-    {{ read -r name <"$file"; }} 2>/dev/null && [ "$name" = "$thread" ] && spent="$spent ${{file%comm}}schedstat"
+    {{ read -r name <"$file"; }} 2>/dev/null && [ "$name" = "$thread" ] || continue
+    [ ! -r "${{file%comm}}schedstat" ] || spent="$spent ${{file%comm}}schedstat"
 done
 ran() {{
     total=0
-    for file in $spent; do read -r ns rest <"$file" && total=$((total + ns)) || exit 1; done
+    for file in $spent; do {{ read -r ns rest <"$file"; }} 2>/dev/null && total=$((total + ns)); done
 }}
 ended() {{ for file in $devices; do grep -q " usec, " "$file" || return 1; done; }}
 wait_ended() {{

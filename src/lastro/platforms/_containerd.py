@@ -27,8 +27,12 @@ ctr snapshots list | while read -r key _ kind; do
     [ "$kind" != Active ] || mountpoint -q "$1/$key/rootfs" || ctr snapshots delete "$key" || :
 done"""
 
-_COPY = """mkdir "$3"
-eval "$(ctr snapshots prepare --target "$3" "$1-new")"
+# An earlier copy may have been interrupted. A failed command in the argument of eval would not end the script.
+_COPY = """umount "$3" 2>/dev/null || :
+ctr snapshots delete "$1-new" >/dev/null 2>&1 || :
+mkdir -p "$3"
+mounts=$(ctr snapshots prepare --target "$3" "$1-new")
+eval "$mounts"
 cp -a --reflink=auto "$2/." "$3/"
 sync -f "$3"
 umount "$3"

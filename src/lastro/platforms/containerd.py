@@ -20,7 +20,8 @@ from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 _START = """mkdir -p "$1/rootfs"
-eval "$(ctr snapshots prepare --target "$1/rootfs" "$2" "$3")"
+mounts=$(ctr snapshots prepare --target "$1/rootfs" "$2" "$3")
+eval "$mounts"
 ctr run --detach --null-io --runc-root "$4" --config "$1/config.json" "$2\""""
 _STOP = """ctr tasks delete --force "$2" >/dev/null 2>&1 || :
 ctr containers delete "$2" >/dev/null 2>&1 || :

@@ -114,7 +114,7 @@ def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     )
     names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
     yield from _unequal_values("the list of", {"factors": names[0]}, {"factors": names[1]})
-    yield from _unequal_values("the setting", _without_patience(a.settings), _without_patience(b.settings))
+    yield from _unequal_values("the setting", _without_patience(a.constants), _without_patience(b.constants))
     names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
     yield from _unequal_values("the list of", {"metrics": names[0]}, {"metrics": names[1]})
     names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]

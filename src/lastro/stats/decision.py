@@ -5,8 +5,9 @@ posterior of all means is drawn (`cell_means`), and every probability is a fract
 
 A candidate is accepted if it probably enough holds all limits: Holm's method, over the candidates that have a chance,
 keeps the probability of accepting any violator of a limit at `alpha`. In a campaign with a look after each block
-(`looks`), this is the probability over all looks together. The recommended candidate is the cheapest accepted one.
-benches/decision_promises.py measures the error rates, and benches/more_blocks.py how often `more_blocks` are enough.
+(`looks`), this is about the probability over all looks together (`spending`). The recommended candidate is the cheapest
+accepted one. benches/decision_promises.py measures the error rates, and benches/more_blocks.py how often `more_blocks`
+are enough.
 
 Sources: Berger, Technometrics 24 (1982) 295-300, for one test of several limits; Holm, Scand. J. Stat. 6 (1979) 65-70;
 Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the question. Loads numpy."""
@@ -48,10 +49,12 @@ class Limit:
 class TailOdds(NamedTuple):
     """The probability `p` that a quantity is on the good side of a value, by draws.
 
-    `df` are the degrees of freedom of Student's t whose tails are as heavy as those of the draws."""
+    `df` are the degrees of freedom of Student's t whose tails are as heavy as those of the draws. `unknown` is the
+    probability of draws that show neither side, since values are only lower bounds."""
 
     p: float
     df: float
+    unknown: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,11 @@ class CandidateOdds:
     """How probably one candidate holds all of its limits, and what it costs.
 
     `holds` is the probability that all means hold their limits in all conditions. `may_hold` is this probability if
-    values that are only lower bounds count as holding. `next_holds` is the probability that one more trial in each
-    condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost` is None
-    if it is not known. `cheapest` is the probability that this candidate holds all limits
-    and costs the least of all candidates that do. `missing` are the indices of the metrics that were not measured in at
-    least one condition: a candidate with any is never accepted."""
+    values that are only lower bounds count as holding limits of at least a value. `next_holds` is the probability that
+    one more trial in each condition holds all limits. The three are NaN for a candidate with `missing` metrics. `cost`
+    is None if it is not known. `cheapest` is the probability that this candidate holds all limits and costs the least
+    of all candidates that do. `missing` are the indices of the metrics that were not measured in at least one
+    condition: a candidate with any is never accepted."""
 
     limits: tuple[LimitOdds | None, ...]
     holds: float
@@ -90,7 +93,7 @@ class CandidateOdds:
     def tail(self) -> TailOdds:
         """The probability that it holds all limits, with the tails of the limit that it holds least probably."""
         least = min((odds for odds in self.limits if odds), key=lambda odds: odds.holds, default=None)
-        return TailOdds(self.holds, least.df if least else _NORMAL_TAILS)
+        return TailOdds(self.holds, least.df if least else _NORMAL_TAILS, self.may_hold - self.holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ def choose(
         floors = _floors(metrics[limit.metric], n_candidates, n_conditions)
         good, good_next = (_holds_limit(values, limit) for values in (means, nexts))
         holds &= (good & (limit.at_least | ~floors)).all(axis=2)
-        may_hold &= (good | floors).all(axis=2)
+        may_hold &= (good | (floors & limit.at_least)).all(axis=2)
         next_holds &= good_next.all(axis=2)
         of_limits.append(_limit_odds(means, good, limit, alpha))
     costs = _costs(draws, cost, shape)
@@ -218,12 +221,15 @@ def more_blocks(odds: TailOdds, n_blocks: int, chance: float, alphas: tuple[floa
     or costs more than another. `alphas` are the levels of significance of accepting and of rejecting it.
 
     By Student's t, the probability is how many standard errors the mean is from the limits, or from the other cost. The
-    blocks so far remain part of the mean (`Outlook`)."""
+    blocks so far remain part of the mean (`Outlook`). Values that are only lower bounds remain so."""
     from scipy.special import stdtrit
 
     least = 1 / DRAWS  # the least probability that the draws can show
-    distance = float(stdtrit(odds.df, min(max(odds.p, least), 1 - least)))
-    accepts, rejects = (Outlook(distance, 1.0, odds.df, n_blocks, 1 - 2 * alpha) for alpha in alphas)
+    p_may_hold = odds.p + odds.unknown
+    accepts, rejects = (
+        Outlook(float(stdtrit(odds.df, min(max(p, least), 1 - least))), 1.0, odds.df, n_blocks, 1 - 2 * alpha)
+        for p, alpha in zip((odds.p, p_may_hold), alphas, strict=True)
+    )
 
     def decides(n: int) -> float:
         accepted = accepts.lies_in(lambda half: [(half, math.inf)], n)

@@ -230,6 +230,7 @@ def test_a_conflist_stands_alone(tmp_path: Path) -> None:
 
 def test_what_a_plug_in_says_of_devices_is_not_taken_on_trust() -> None:
     assert _cni.devices(MADE) == (["cni0", "vethab"], ["eth0"])
+    assert _cni.devices({"interfaces": [{"name": "eth0"}, {"name": "eth0", "sandbox": "/x"}]}) == (["eth0"], ["eth0"])
     for odd in ({"interfaces": [{"name": "a; reboot"}]}, {"interfaces": 7}, {"interfaces": [1]}, {"interfaces": [{}]}):
         assert _cni.devices(odd) == ([], [])
     assert not _cni.has_address({"ips": [{"address": "no"}]}, "198.18.0.1/24")

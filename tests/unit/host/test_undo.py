@@ -137,7 +137,7 @@ def test_a_module_is_removed_that_was_loaded_in_this_boot_and_that_no_other_uses
     host = RecordingHost()
     vars(host)["view"] = _Kernel(boot, users)
     undo(owner(host), "module", f"br_netfilter@{BOOT}")
-    assert host.commands == ([["modprobe", "--remove", "br_netfilter"]] if removed else [])
+    assert host.commands == ([["rmmod", "br_netfilter"]] if removed else [])
 
 
 @pytest.mark.parametrize("token", ["", "..", "0A1B2C", "0a1b2", "0a1b2c\n", "../../e", ".*"])

@@ -113,8 +113,8 @@ def test_frames_are_sent_by_the_thread_of_the_first_cpu_at_their_times(tmp_path:
     run, *more = [argv for argv in source.host.commands if any("timeout" in word for word in argv)]
     assert run[run.index("pktgen") :] == ["pktgen", "kpktgend_2", "1.400", "28", "out0@0"] and more == [run]
     assert "cgroup.procs" in run[2] and run[4:6] == ["nsenter", "--net=/run/netns/N1"], "in the source's cgroup"
-    assert [argv for argv in source.host.commands if argv[0] == "modprobe"] == [
-        ["modprobe", "pktgen"], ["modprobe", "--remove", "pktgen"],
+    assert [argv for argv in source.host.commands if argv[0] in ("modprobe", "rmmod")] == [
+        ["modprobe", "pktgen"], ["rmmod", "pktgen"],
     ]  # fmt: skip
     assert not source.testbed.session.owned_objects() and not source.measured
 

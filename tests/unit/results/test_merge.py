@@ -220,6 +220,7 @@ def test_campaigns_that_have_both_levels_and_another_baseline_are_refused(made: 
         ({"settings": {"tcp_s": 30, "anomaly": "none", "platform": "runc"}}, "the setting tcp_s is 15 and 30"),
         ({"name": "other"}, "the study name is small and other"),
         ({"metrics": ()}, "the list of metrics is"),
+        ({"variants": {"after": {"tcp_s": 5}}}, r"the setting variants\.after\.tcp_s is not set and 5"),
         ({"design": Design(replicates=3)}, "the list of factors of the baseline is platform and none"),
     ],
 )

@@ -189,7 +189,10 @@ def test_threads_poll_the_ports_of_an_xdp_program(printed: str, cpus: str, in_xd
         assert (f"/sys/class/net/{port}/queues/rx-*/rps_cpus; do" in script) is (port not in in_xdp)
     assert script.count("taskset --cpu-list --pid 1,40 ") == len(in_xdp)
     assert steer(chain, "sender") == {"CPUs of the function's kernel": "the one that sends"}
-    assert queue_frames([chain, chain], "xdp") == 512, "each chain has a ring of its own"
+    assert queue_frames([chain, chain], "forward") == 512, "each chain has a ring of its own"
+    host.files["/proc/sys/net/core/netdev_max_backlog"] = "1000\n"
+    both = queue_frames([chain, chain], "both")
+    assert both == (1024 if len(in_xdp) == 2 else 512 + 2 * 1000), "the way back has one, or the queue of a CPU"
 
 
 def test_a_kernel_whose_threads_cannot_poll_has_no_xdp_here() -> None:

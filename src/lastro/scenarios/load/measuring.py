@@ -128,7 +128,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     with window:
         with prober.ready():
             searched = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)
-            record(searched, outcome, queue_frames(chains, IMPLEMENTATION.of(config)))
+            record(searched, outcome, queue_frames(chains, DIRECTION.of(config)))
             outcome.add_condition(generator.condition())
             since = counted
             if pdr := searched.of(PDR):

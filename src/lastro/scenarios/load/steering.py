@@ -20,6 +20,7 @@ from lastro.instruments.sockperf import Sockperf
 from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.base import Config, platform_of
+from lastro.scenarios.load.probing import BOTH
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.instance_spec import FUNCTION
 from lastro.scenarios.shared.resources import ranges
@@ -106,7 +107,7 @@ def _move(instance: Instance, ports: Sequence[str], cpus: list[int]) -> str:
     """Have `cpus` process the packets that reach these ports of an instance; return which CPUs do so, and by what.
 
     Raises: Unavailable when the kernel cannot poll a port by a thread."""
-    polled = {link["ifname"] for link in instance.links() if "xdp" in link}
+    polled = _ports_in_xdp(instance, ports)
     listed = ",".join(map(str, cpus))
     choose = [(_POLL if port in polled else _STEER).format(port=port, mask=_mask(cpus), cpus=listed) for port in ports]
     enter = ["nsenter", f"--net={NETNS_DIR / instance.netns}", "unshare", "--mount", "sh", "-e"]
@@ -122,18 +123,26 @@ def _move(instance: Instance, ports: Sequence[str], cpus: list[int]) -> str:
     return f"{listed if done.text else 'any'}, by threads of the kernel that poll the ports of its XDP program"
 
 
-def queue_frames(chains: Sequence[Chain], implementation: str) -> int:
+def _ports_in_xdp(instance: Instance, ports: Sequence[str]) -> list[str]:
+    """Return those of the `ports` of an instance that have an XDP program."""
+    in_xdp = {link["ifname"] for link in instance.links() if "xdp" in link}
+    return [port for port in ports if port in in_xdp]
+
+
+def queue_frames(chains: Sequence[Chain], direction: str) -> int:
     """Return the length in frames of the host's queues in front of the functions; 0 if there is none or it is unknown.
 
     An XDP program has the ring of its port. Otherwise, each CPU has a queue, and the frames of a chain wait in that of
-    one CPU."""
+    one CPU. If `direction` is "both", frames reach each function at both of its ports."""
     function, others = chains[0].instances["function"], chains[0].source.testbed.usable_cpus[1:]
     if function.takes_taps or not function.shares_kernel or not others or chains[0].attachment.wired:
         return 0
-    if implementation == "xdp":
-        return len(chains) * _RING_FRAMES
+    path = chains[0].path
+    ports = (path.inside, path.outside) if direction == BOTH else (path.inside,)
+    rings = [len(_ports_in_xdp(chain.instances["function"], ports)) for chain in chains]
+    without_ring = sum(n < len(ports) for n in rings)  # chains
     longest = int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
-    return min(len(chains), len(others)) * longest
+    return sum(rings) * _RING_FRAMES + min(without_ring, len(others)) * longest
 
 
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:
