@@ -174,7 +174,7 @@ def test_docker_default_denies_what_is_allowed_without_it(testbed: Testbed, pool
 
 
 def test_the_module_that_docker_loads_for_its_networks_goes_with_them(testbed: Testbed, pool: PlatformPool) -> None:
-    """The kernel of the guest has it as a module; here, it may be built in. The module that it needs stays, with bridges."""
+    """The kernel of the guest has it as a module; here, it may be built in. A bridge of the user's stays."""
     view, place = testbed.host.view, MODULES["br_netfilter"]
     assert not view.exists(place)
     testbed.host.run(["ip", "link", "add", "br-of-user", "type", "bridge"])
