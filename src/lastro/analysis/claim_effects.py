@@ -265,7 +265,10 @@ def _within_bounds(
     bounds: tuple[float, float],
     cells: Comparisons,
 ) -> ClaimContrast:
-    """Test that `of` / `to` lies between two bounds; its measure is "ratio" if both are above zero, else "share"."""
+    """Return a contrast that tests whether `of` / `to` lies between two bounds.
+
+    `effect` is the measured quotient, and `beside` the same as a difference. The measure is "ratio" if both bounds are
+    above zero, else "share". Raises: Untestable if the mean of `to` is not above zero."""
     _require_positive(to, cells)
     is_ratio = bounds[0] > 0
     part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)

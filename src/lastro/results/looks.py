@@ -1,4 +1,4 @@
-"""The looks at a campaign that runs until a decision is made, as its database stores them. Pure."""
+"""Interim analyses ("looks") of a campaign that runs until a decision is made, as its database stores them. Pure."""
 
 from __future__ import annotations
 

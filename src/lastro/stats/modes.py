@@ -207,11 +207,11 @@ class _ValueGrid:
         return residuals
 
     def _exchange_to_fewest(self, apart: Marks) -> Marks:
-        """Exchange the modes of all trials of some treatments and blocks, so that the fewest trials are apart.
+        """Exchange the modes of whole treatments and blocks, so that as few trials as possible are in the second mode.
 
-        The fit stays the same, since the mean of an exchanged treatment or block changes by the distance. The search
-        has several starts: the given assignment, and for each treatment the one with the blocks exchanged in which this
-        treatment is apart."""
+        The fit stays the same: the mean of an exchanged treatment or block changes by the distance. The search has
+        several starts. One is the given assignment. For each treatment, another one exchanges all blocks in which that
+        treatment is in the second mode."""
         rows = range(min(len(apart), _MOST_STARTS)) if self.blocked else ()
         starts = (apart, *(self.measured & (apart ^ apart[row]) for row in rows))
         return min(map(self._exchange_majorities, starts), key=np.sum)

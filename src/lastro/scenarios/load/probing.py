@@ -50,12 +50,13 @@ def wait_until_at_rest(
     rate_fps: float,
     delay_s: float = 0.0,
 ) -> Counters:
-    """Wait until all frames have arrived, or none has moved for a while; return the last reading of the first 2 s.
+    """Wait until all frames have arrived or no frame moves; return the counters as last read within 2 s of the start.
 
-    `first` is the counters' reading when the generator ended; `read` takes another one. `frames` returns the counts
-    in a reading that change while frames move. `is_over` returns whether all frames have arrived. A link on the path
-    delays frames by `delay_s`. Frames that arrive after two seconds count as lost. Raises: InstrumentError when
-    frames still move after another five seconds."""
+    Frames that arrive later count as lost. `first` is the reading when the generator ended; `read` takes another one.
+    `frames` returns the counts in a reading that change while frames move. `is_over` returns whether all frames have
+    arrived. A link on the path delays frames by `delay_s`.
+
+    Raises: InstrumentError when frames still move after another 5 s."""
     counted = last = first
     pause_s = max(_PAUSE_S, _PERIODS / rate_fps) + delay_s
     began_s = time.monotonic()
