@@ -153,7 +153,8 @@ def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparis
         label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
     )
     if apart.p is not None and together.p is not None:
-        p, same = max(apart.p, together.p), (apart.value or 0.0) * (together.value or 0.0)
+        p = max(apart.p, together.p)
+        same = (apart.value or 0.0) * (together.value or 0.0)
         part = replace(part, p_for=p if same > 0 else 1.0, p_against=p if same < 0 else 1.0)
     return _open_if_bounded(part, [effects], cells)
 

@@ -49,7 +49,8 @@ class Noise:
     def precision(self, blocks: int) -> Precision:
         """Return the precision of the means of two campaigns of this many blocks, both with this noise."""
         assert self.metric.better != "neither"
-        mean, known_df = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks), self.df
+        mean = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks)
+        known_df = self.df
         if self.between is not None:
             known_df = satterthwaite((mean.variance, self.between.variance), (self.df, self.between.df))
             mean = mean.shifted(self.between)

@@ -130,7 +130,9 @@ class OwnNetwork(HostingAttachment, Attachment):
     def _connected(self, segment: Segment, port: Port) -> Iterator[None]:
         """Let the platform connect an instance inside the block, and give the interface the name of its port."""
         assert self.node is not None
-        network, container, host = _name(segment), port.instance.spec.name, self.node.host
+        network = _name(segment)
+        container = port.instance.spec.name
+        host = self.node.host
         try:
             self._run_network("connect", f"--ip={port.ip}", network, container)
             given = _interface_with_address(self.node, port.netns, port.ip)

@@ -124,14 +124,12 @@ def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Itera
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         name = view.metric.name
         for curve in all_curves:
-            title, stem = say("{metric} against {factor}", metric=name, factor=curve.factor), curve.factor
+            title = say("{metric} against {factor}", metric=name, factor=curve.factor)
             draw = partial(draw_curve, view, curve, say)
-            yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
+            yield FigurePlan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
         if not any(curve.shows_all(view) for curve in all_curves):
-            title, draw_trials = (
-                say("Every trial of {metric}", metric=name),
-                partial(draw_distribution, view, say, metric),
-            )
+            title = say("Every trial of {metric}", metric=name)
+            draw_trials = partial(draw_distribution, view, say, metric)
             yield FigurePlan("distribution", view.index, file_stem(name), title, draw_trials)
 
 

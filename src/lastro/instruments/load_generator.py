@@ -198,7 +198,8 @@ class LoadGenerator(Instrument):
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer frames by the settings `offered_fps`, `probe_s`, `frame_size` and `flows`; return the rate sent."""
-        direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))
+        direction = Direction(client, server, target)
+        traffic = Traffic.of(SIZE.of(settings), FLOWS.of(settings))
         with self.receiving(direction):
             offered = self.offer(direction, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})

@@ -422,7 +422,8 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
     """Return {part: names of its metrics that the scenario itself does not have}, without parts that have none."""
-    usable, of_scenario = scenario.part_names(kind), {metric.name for metric in scenario.metrics}
+    usable = scenario.part_names(kind)
+    of_scenario = {metric.name for metric in scenario.metrics}
     further: dict[str, frozenset[str]] = {}
     for info in registry.parts(kind).values():
         names = frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) - of_scenario

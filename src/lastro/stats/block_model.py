@@ -274,7 +274,10 @@ class _Fit:
 
     @classmethod
     def of(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> _Fit:
-        data, index, rows, columns = CentredValues.of(values), codes.index, codes.cell, codes.block
+        data = CentredValues.of(values)
+        index = codes.index
+        rows = codes.cell
+        columns = codes.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
         design = BlockColumns.of(table)
@@ -345,7 +348,8 @@ class _Fit:
 
     def estimate(self, weighted: _WeightedSum) -> CellEstimate:
         """Return the sum with its error, in the unit of the values; without an error if the noise is not known."""
-        value, blocked = weighted.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
+        value = weighted.value * self.data.scale
+        blocked = self.n_blocks > 1 and float(self.table.max()) <= 1
         sizes = [int(count) for count in self.counts[weighted.cells]]
         n_paired = self._n_paired_blocks(weighted) if blocked else 0
         n, paired = n_paired or sum(sizes), n_paired > 0

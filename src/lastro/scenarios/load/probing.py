@@ -368,7 +368,8 @@ class LoadProbes(ChainProbes):
         return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
 
     def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, offloads=False, ip=ip) as chain:
             prober = Prober(self._testbed, chain, registry.get(LoadGenerator, name)(), Traffic.of(_SIZE, ip=ip))
             with prober.ready():
