@@ -36,13 +36,12 @@ _FILTERS_FRAMES = "net.bridge.bridge-nf-call-iptables"
 
 
 class OwnNetwork(HostingAttachment, Attachment):
-    """The networks that `platform` makes for its instances; `title` is the platform's name in messages.
-
-    `passed` matches, in the output of iptables-save, the rule that every packet between two instances passes, with its
-    packet count. It is None if the platform lets frames cross its bridges without rules."""
+    """The networks that a platform makes for its instances."""
 
     platform: ClassVar[type[Docker] | type[Podman]]
-    title: ClassVar[str]
+    title: ClassVar[str]  # the platform's name in messages
+    # Matches, in the output of iptables-save, the rule that every packet between two instances passes, with its packet
+    # count. None if the platform lets frames cross its bridges without rules.
     passed: ClassVar[re.Pattern[str] | None] = None
     requirements = Requirements(packages=("iptables",))
     own_dut = True

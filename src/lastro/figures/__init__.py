@@ -46,18 +46,14 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class FigurePlan:
-    """A figure that can be drawn, but is not drawn yet.
-
-    `metric` is the index of its metric in the report; None if it shows several metrics or none. `name` can be the stem
-    of a file name. `draw` returns the figure, or None without data. `factor` is the factor whose curve or forest plot
-    it is; empty for other kinds."""
+    """A figure that can be drawn, but is not drawn yet."""
 
     kind: Kind
-    metric: int | None
-    name: str
+    metric: int | None  # index of its metric in the report; None if it shows several metrics or none
+    name: str  # can be the stem of a file name
     title: str
-    draw: Callable[[], Figure | None]
-    factor: str = ""
+    draw: Callable[[], Figure | None]  # returns None without data
+    factor: str = ""  # the factor whose curve or forest plot it is; empty for other kinds
 
     def picture(self, width_in: float = WIDE_IN) -> Picture | None:
         """Draw the figure, `width_in` inches wide; return None if the campaign has no data for it."""
