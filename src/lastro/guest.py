@@ -109,7 +109,8 @@ def booted_guest(controller: Session, images: Sequence[Image], plan: GuestPlan) 
             start = _GuestBoot(host, tuple(images), plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
-        target, facts = _ssh_target(home, port, plan.name), _facts(plan, accelerator, why_not) | files.digests
+        target = _ssh_target(home, port, plan.name)
+        facts = _facts(plan, accelerator, why_not) | files.digests
         pid = int(host.read_text(str(home / "qemu.pid")))
         machine = BootedGuest(target, home, pid, facts, tuple(transcript.records))
         try:
@@ -306,7 +307,8 @@ class _GuestBoot:
         """Return QEMU's options that load the guest's kernel; if the guest has Xen, they load Xen with that kernel."""
         files, words = self.files, self.command_line(accelerator)
         if files.xen:
-            size_mib, emulated = parse_size_bytes(self.plan.memory) >> 20, accelerator == "tcg"
+            size_mib = parse_size_bytes(self.plan.memory) >> 20
+            emulated = accelerator == "tcg"
             return xen_options(files.xen, files.kernel, files.initramfs, words, size_mib, emulated=emulated)
         return ["-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", " ".join(words)]
 

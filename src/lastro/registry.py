@@ -54,17 +54,15 @@ _versions: PartsByKind = {}  # what `parts` returns inside `using_versions`
 
 @dataclass(frozen=True, slots=True)
 class PartInfo:
-    """A part. If its module cannot be used, `cls` is None, `broken` says why, and `remedy` what to do.
-
-    `origin` is the name of its module, its file, or its entry point."""
+    """A part."""
 
     kind: str
     name: str
     summary: str
-    origin: str
-    cls: type[Any] | None = None
-    broken: str | None = None
-    remedy: str | None = None
+    origin: str  # name of its module, its file, or its entry point
+    cls: type[Any] | None = None  # None if its module cannot be used
+    broken: str | None = None  # why the module cannot be used
+    remedy: str | None = None  # what to do about it
 
 
 PartsByKind = Mapping[str, Mapping[str, PartInfo]]

@@ -43,21 +43,7 @@ IN_A_GUEST = "or measure in a guest, whose kernel has it (--testbed guest)"  # e
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """The testbed of one role, usually of the device under test, with the testbeds of the other roles.
-
-    `dut` is the name of the role's network namespace.
-    `preparation` is the transcript of the set-up of the testbed.
-    `cpus` are the role's CPUs, such as "0-3", if the testbed file gives them; None means all CPUs of the host.
-    `others` is {role: testbed} of the other roles, if a testbed file names their hosts.
-    `cards` maps each neighbouring role to the network card on this host that leads to it.
-    `controller` is the session of the machine where Lastro runs, if that is not the host.
-    `guest` has the facts of the guest if the host is one: a virtual machine on the controller.
-    `rivals` are the PIDs, on the controller, of the other guests of the session.
-    `guests` is {name: testbed} of all guests, if the testbed file names several.
-    `roots` maps each root filesystem that a variant changes to a testbed that has it, on the same hosts.
-    `base` is the root filesystem of the roles that are not under test, if a variant has a testbed of its own; `suffix`
-    then distinguishes what daemons keep for the variant from what they keep for others.
-    `apparatus` records what runs on the host, except instances, while an instrument measures."""
+    """The testbed of one role, usually of the device under test, with the testbeds of the other roles."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -65,18 +51,26 @@ class Testbed:
     session: Session
     image: Image
     cgroups: Cgroups
-    dut: str
-    preparation: tuple[dict[str, Any], ...] = ()
+    dut: str  # name of the role's network namespace
+    preparation: tuple[dict[str, Any], ...] = ()  # transcript of the set-up of the testbed
+    # The role's CPUs, such as "0-3", if the testbed file gives them; None: all CPUs of the host.
     cpus: str | None = None
+    # {role: testbed} of the other roles, if a testbed file names their hosts.
     others: Mapping[str, Testbed] = field(default_factory=dict)
+    # {neighbouring role: the network card on this host that leads to it}
     cards: Mapping[str, str] = field(default_factory=dict)
-    guest: Mapping[str, Any] | None = None
-    controller: Session | None = None
-    rivals: frozenset[int] = frozenset()
+    guest: Mapping[str, Any] | None = None  # facts of the guest if the host is one: a virtual machine on the controller
+    controller: Session | None = None  # session of the machine where Lastro runs, if that is not the host
+    rivals: frozenset[int] = frozenset()  # PIDs, on the controller, of the other guests of the session
+    # {name: testbed} of all guests, if the testbed file names several.
     guests: Mapping[str, Testbed] = field(default_factory=dict)
+    # {root filesystem that a variant changes: a testbed that has it, on the same hosts}
     roots: Mapping[RootChange, Testbed] = field(default_factory=dict)
+    # The root filesystem of the roles that are not under test, if a variant has a testbed of its own.
     base: Image | None = None
+    # If a variant has a testbed of its own, distinguishes what daemons keep for it from what they keep for others.
     suffix: str = ""
+    # Records what runs on the host, except instances, while an instrument measures.
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     @property

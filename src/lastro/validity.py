@@ -72,20 +72,19 @@ def crossing_reasons(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The activity of the apparatus (Lastro, clients, daemons) from the start to the end of a measuring command.
-
-    `wake_ups` is how often threads of the apparatus waited, and so woke up again. `cpu_s` is the CPU time of all these
-    threads. Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the
-    platform: for the messages that start the command and report its end, and for timers of the platform's daemon.
-    `killed` is the number of processes of instances that the kernel killed because of a memory limit; if it is not 0,
-    the platform's daemon is not counted. `began_s` is the time of the start on the host's monotonic clock."""
+    """The activity of the apparatus (Lastro, clients, daemons) from the start to the end of a measuring command."""
 
     elapsed_s: float
+    # How often threads of the apparatus waited, and so woke up again; None if the kernel does not count it.
     wake_ups: int | None
-    cpu_s: float | None
+    cpu_s: float | None  # CPU time of all these threads; None if the kernel does not count it
+    # Usual number of wake-ups on the platform: for the messages that start the command and report its end, and for
+    # timers of the platform's daemon.
     expected: float = 0.0
+    # Number of processes of instances that the kernel killed because of a memory limit; if it is not 0, the platform's
+    # daemon is not counted.
     killed: int = 0
-    began_s: float = 0.0
+    began_s: float = 0.0  # when the command started, on the host's monotonic clock
 
     @property
     def most_wake_ups(self) -> float:

@@ -1,4 +1,4 @@
-"""The load line on real links: a bottleneck of known rate, traffic of every kind, and bad days."""
+"""The scenario `load` on real links: a bottleneck of known rate, traffic of every kind, and bad days."""
 
 from __future__ import annotations
 

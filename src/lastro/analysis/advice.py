@@ -35,22 +35,17 @@ _CONSTANT = N_("nothing varied between blocks")
 
 @dataclass(frozen=True, slots=True)
 class BlocksAdvice:
-    """The number of blocks with which all intervals of a metric are narrow enough.
+    """The number of blocks with which all intervals of a metric are narrow enough."""
 
-    `intervals` is the number of intervals. `n` is the number of blocks measured so far. `half_width` is the largest
-    relative half width of the intervals so far; infinite if an interval is missing. `likely` and `sure` are the numbers
-    of blocks that are enough with probability `LIKELY` and `SURE`. The number that the true noise requires is between
-    `low` and `high` with probability `PROBABLE`; an end above a million is None. `widest` is the label of the treatment
-    whose interval is most probably too wide with `likely` blocks."""
-
-    intervals: int
-    n: int
-    half_width: float
-    likely: SufficientBlocks
-    sure: SufficientBlocks
+    intervals: int  # number of intervals
+    n: int  # number of blocks measured so far
+    half_width: float  # largest relative half width of the intervals so far; infinite if an interval is missing
+    likely: SufficientBlocks  # number of blocks that is enough with probability `LIKELY`
+    sure: SufficientBlocks  # number of blocks that is enough with probability `SURE`
+    # With probability `PROBABLE`, the true noise requires `low` to `high` blocks; None for an end above a million.
     low: int | None
     high: int | None
-    widest: str
+    widest: str  # label of the treatment whose interval is most probably too wide with `likely` blocks
 
     @property
     def vague(self) -> bool:
@@ -73,22 +68,20 @@ class MetricAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice on the number of blocks for each metric.
-
-    `precision` is the desired relative half width: for metrics without a margin in the study or, if the user gave it,
-    for all metrics. It is that of ratios to the baseline if `of_ratio`, else of means. `block_s` is the duration of a
-    block of this campaign in seconds, including repetitions of invalid trials; None before any trial has finished.
-    `guest` is the virtual machine in which the campaign ran; None for a real host."""
+    """Advice on the number of blocks for each metric."""
 
     directory: str
     title: str
+    # The desired relative half width: for metrics without a margin in the study or, if the user gave it, for all
+    # metrics.
     precision: float
     confidence: float
-    of_ratio: bool
+    of_ratio: bool  # the precision is that of ratios to the baseline; else of means
     replicates: int
+    # Duration of a block of this campaign, with repetitions of invalid trials; None before a trial has finished.
     block_s: float | None
     metrics: tuple[MetricAdvice, ...]
-    guest: MeasuredIn | None = None
+    guest: MeasuredIn | None = None  # the virtual machine in which the campaign ran; None for a real host
 
     @property
     def likely_blocks(self) -> int | None:

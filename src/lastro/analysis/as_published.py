@@ -27,18 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatchedMean:
-    """The mean of this campaign at some levels.
+    """The mean of this campaign at some levels."""
 
-    `mean` is None if nothing was measured at these levels; then `why` has the reasons. The mean is over `strata` of the
-    `all_strata` conditions of the design. `bounded` is True if some of its values are only lower bounds. `stand_in` are
-    the levels that were measured in place of published levels."""
-
-    mean: Estimate | None
-    strata: int = 0
-    all_strata: int = 0
-    bounded: bool = False
-    why: tuple[Note, ...] = ()
-    stand_in: tuple[Substitution, ...] = ()
+    mean: Estimate | None  # None if nothing was measured at these levels
+    strata: int = 0  # number of conditions over which the mean is
+    all_strata: int = 0  # number of conditions of the design
+    bounded: bool = False  # whether some values are only lower bounds
+    why: tuple[Note, ...] = ()  # reasons why nothing was measured
+    stand_in: tuple[Substitution, ...] = ()  # levels that were measured in place of published levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,14 @@ from lastro.study.service_level import ServiceLevel, is_choice
 
 @dataclass(frozen=True, slots=True)
 class BrokenLevel:
-    """The dose of `factor` at which a candidate breaks a service level.
-
-    `candidate` is the index of the candidate in the decision. `given` has the levels of the other conditions as text:
-    'anomaly = cpu'. `doses` are the least and the greatest measured dose. `point` is None for a candidate that was not
-    measured at every dose."""
+    """The dose of `factor` at which a candidate breaks a service level."""
 
     factor: str
     level: ServiceLevel
-    candidate: int
-    given: str
-    doses: tuple[float, float]
-    point: Estimate | None
+    candidate: int  # index of the candidate in the decision
+    given: str  # levels of the other conditions: 'anomaly = cpu'
+    doses: tuple[float, float]  # the least and the greatest measured dose
+    point: Estimate | None  # None if the candidate was not measured at every dose
 
 
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:

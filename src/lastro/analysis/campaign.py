@@ -52,21 +52,16 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The values of one metric under one treatment, with their summary and their ratio to the baseline.
-
-    `summary` is None without a valid value; `ratio` is None without a baseline. `comparison` is the comparison with the
-    baseline; the comparisons of all treatments are one family. `ratio` has the interval of this comparison, and
-    `decision` the result of its test. `marks` are the remarks of valid trials on this metric, including the reasons for
-    missing values. `missing` is the number of valid trials without a value."""
+    """The values of one metric under one treatment, with their summary and their ratio to the baseline."""
 
     metric: Metric
     points: tuple[Point, ...]
-    summary: Summary | None
-    ratio: Estimate | None
-    comparison: MeanComparison | None = None
-    decision: Decision = "unknown"
-    marks: tuple[Mark, ...] = ()
-    missing: int = 0
+    summary: Summary | None  # None without a valid value
+    ratio: Estimate | None  # None without a baseline; the interval is that of `comparison`
+    comparison: MeanComparison | None = None  # with the baseline; the comparisons of all treatments are one family
+    decision: Decision = "unknown"  # result of the test of `comparison`
+    marks: tuple[Mark, ...] = ()  # remarks of valid trials on this metric, including the reasons for missing values
+    missing: int = 0  # number of valid trials without a value
 
     @property
     def limited(self) -> bool:
@@ -81,17 +76,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One treatment: its status, and a cell for each metric, in the order of the report.
-
-    `reason` says why the treatment is unavailable, and `remedy` how to make it available; None otherwise. `trials` is
-    {state: number of trials}. `baseline` may be the treatment itself; None if it has no baseline."""
+    """One treatment: its status, and a cell for each metric, in the order of the report."""
 
     treatment: Treatment
     status: Status
-    reason: str | None
-    remedy: str | None
-    baseline: Treatment | None
-    trials: Mapping[str, int]
+    reason: str | None  # why the treatment is unavailable; None if it is available
+    remedy: str | None  # how to make it available
+    baseline: Treatment | None  # may be the treatment itself; None if it has no baseline
+    trials: Mapping[str, int]  # {state: number of trials}
     cells: tuple[Cell, ...]
 
     @property
@@ -128,18 +120,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a campaign: {state: number of trials}, the numbers of trials and attempts, and times.
+    """The progress of a campaign: numbers of trials and attempts, and times."""
 
-    `measured_s` is the total duration of all attempts in seconds. `first_utc` and `last_utc` are the UTC times at which
-    the first and the last attempt started; None before the first."""
-
-    counts: Mapping[str, int]
+    counts: Mapping[str, int]  # {state: number of trials}
     n_trials: int
     n_attempts: int
     n_invalid_attempts: int
-    measured_s: float
-    first_utc: str | None
-    last_utc: str | None
+    measured_s: float  # total duration of all attempts
+    first_utc: str | None  # when the first attempt started; None before it
+    last_utc: str | None  # when the last attempt started; None before the first
 
     @property
     def finished(self) -> bool:

@@ -26,29 +26,21 @@ Measure = Literal["ratio", "difference", "share", "level"]
 class ClaimContrast:
     """A part of a statement: a contrast with its test. A statement is true if all of its parts are.
 
-    `effect` is the tested effect; `measure` says what it is: a ratio, difference, share or level. `beside` is the same
-    effect as a difference in the unit of the metric; None unless two means are compared. `p_for` is the p-value of the
-    hypothesis that the part is false, and `p_against` that of the hypothesis that it is true: a small `p_for` is
-    evidence for the part, and a small `p_against` is evidence against it.
-
-    `under_floor` is True if the effect is smaller than the noise floor of this host; this does not change the verdict.
-    `incomparable` is the reason why a published difference cannot be compared with `beside`; None if it can.
-
-    If a mean is only a lower bound, `open_for` is True if the true mean could overturn the evidence for the part, and
-    `open_against` if it could overturn the evidence against the part. `bound` is then "≥" if the true effect is at
-    least `effect`, and "≤" if it is at most `effect`."""
+    A small `p_for` is evidence for the part, and a small `p_against` is evidence against it. If a mean is only a lower
+    bound, its true value may be higher: see `open_for`, `open_against` and `bound`."""
 
     label: str
-    measure: Measure
-    effect: Estimate
-    beside: Estimate | None
-    p_for: float | None
-    p_against: float | None
-    under_floor: bool = False
-    open_for: bool = False
-    open_against: bool = False
-    bound: Bound | None = ""  # None: the true effect may lie on either side
-    incomparable: Note | None = None
+    measure: Measure  # what `effect` is: a ratio, difference, share or level
+    effect: Estimate  # the tested effect
+    beside: Estimate | None  # the effect as a difference in the metric's unit; None unless two means are compared
+    p_for: float | None  # p-value of the hypothesis that the part is false
+    p_against: float | None  # p-value of the hypothesis that the part is true
+    under_floor: bool = False  # smaller than this host's noise floor, which does not change the verdict
+    open_for: bool = False  # the true mean could overturn the evidence for the part
+    open_against: bool = False  # the true mean could overturn the evidence against the part
+    # "≥": the true effect is at least `effect`; "≤": at most `effect`; None: it may lie on either side.
+    bound: Bound | None = ""
+    incomparable: Note | None = None  # why a published difference cannot be compared with `beside`; None if it can
 
     @property
     def open(self) -> bool:
@@ -153,7 +145,8 @@ def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparis
         label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
     )
     if apart.p is not None and together.p is not None:
-        p, same = max(apart.p, together.p), (apart.value or 0.0) * (together.value or 0.0)
+        p = max(apart.p, together.p)
+        same = (apart.value or 0.0) * (together.value or 0.0)
         part = replace(part, p_for=p if same > 0 else 1.0, p_against=p if same < 0 else 1.0)
     return _open_if_bounded(part, [effects], cells)
 
@@ -265,7 +258,10 @@ def _within_bounds(
     bounds: tuple[float, float],
     cells: Comparisons,
 ) -> ClaimContrast:
-    """Test that `of` / `to` lies between two bounds; its measure is "ratio" if both are above zero, else "share"."""
+    """Return a contrast that tests whether `of` / `to` lies between two bounds.
+
+    `effect` is the measured quotient, and `beside` the same as a difference. The measure is "ratio" if both bounds are
+    above zero, else "share". Raises: Untestable if the mean of `to` is not above zero."""
     _require_positive(to, cells)
     is_ratio = bounds[0] > 0
     part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)

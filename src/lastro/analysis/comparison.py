@@ -33,34 +33,30 @@ class MissingSide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedCell:
-    """One treatment and metric in both campaigns: their values, the ratio of their means, and its test.
-
-    `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if a side is absent or
-    the mean of A is negative, and has no value if the mean of A is zero. `test` is the test of no difference, which a
-    mean of A that is negative or zero does not prevent; None if nothing was tested. `absent` lists the sides that lack
-    comparable values. `no_test` is the reason why existing values cannot be tested; None if they can. `p_adjusted` is
-    the p-value of `test`, corrected for all cells. `judged` is the result of the gate, with its `margin`; None without
-    a gate, for an untested cell, or if the metric has no better direction. `lost` is true if A has values for this
-    treatment and B has none. `factors` multiply the variances of the means of A and of B, because consecutive trials
-    are correlated (`trends.TrialOrder`). `means` are the means of A and of B, both divided by a common power of two;
-    None if the values are not comparable. `marks` are the kinds of remarks on the values of A and of B."""
+    """One treatment and metric in both campaigns: their values, the ratio of their means, and its test."""
 
     metric: Metric
     levels: Levels
-    a: tuple[float, ...]
+    a: tuple[float, ...]  # a value for each valid trial, in the unit of the metric; `b` alike
     b: tuple[float, ...]
+    # None if a side is absent or the mean of A is negative; without a value if the mean of A is zero.
     ratio: Estimate | None
-    test: RatioTest | None
-    absent: tuple[MissingSide, ...] = ()
-    no_test: Note | None = None
-    p_adjusted: float | None = None
+    test: RatioTest | None  # of no difference, even if the mean of A is negative or zero; None if nothing was tested
+    absent: tuple[MissingSide, ...] = ()  # the sides without comparable values
+    no_test: Note | None = None  # why existing values cannot be tested; None if they can
+    p_adjusted: float | None = None  # p-value of `test`, corrected for all cells
+    # The result of the gate, with its `margin`; None without a gate, for an untested cell, or if the metric has no
+    # better direction.
     judged: GateTest | None = None
     margin: float = 0.0
-    lost: bool = False
+    lost: bool = False  # whether A has values for this treatment and B has none
     alpha: float = 0.05
+    # Factors by which the variances of the means of A and of B grow, because consecutive trials are correlated
+    # (`trends.TrialOrder`).
     factors: tuple[float, ...] = (1.0, 1.0)
+    # Of A and of B, both divided by a common power of two; None if the values are not comparable.
     means: tuple[SampledMean, SampledMean] | None = None
-    marks: tuple[frozenset[str], ...] = (frozenset(), frozenset())
+    marks: tuple[frozenset[str], ...] = (frozenset(), frozenset())  # kinds of remarks on the values of A and of B
 
     @property
     def regressed(self) -> bool:
@@ -149,22 +145,19 @@ class CampaignDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of two campaigns, A and B.
-
-    `cells` are in order from worst to best; cells that could not be compared come last. `between` is the spread between
-    equal campaigns that A has stored, or else B; None if neither has. `one_sided` are the treatments that only one
-    campaign has. `margins` are those of the gate; None without a gate. `changed_host` are the differences between the
-    hosts that make the gate fail; None if the gate does not judge hosts."""
+    """The comparison of two campaigns, A and B."""
 
     a: CampaignResults
     b: CampaignResults
     metrics: tuple[Metric, ...]
-    cells: tuple[ComparedCell, ...]
-    one_sided: tuple[UnmatchedTreatments, ...]
+    cells: tuple[ComparedCell, ...]  # from worst to best; cells that could not be compared come last
+    one_sided: tuple[UnmatchedTreatments, ...]  # treatments that only one campaign has
     differences: tuple[CampaignDifference, ...]
     confidence: float
-    margins: Margins | None
+    margins: Margins | None  # of the gate; None without a gate
+    # Spread between equal campaigns that A has stored, or else B; None if neither has.
     between: BetweenCampaigns | None = None
+    # Differences between the hosts that make the gate fail; None if the gate does not judge hosts.
     changed_host: tuple[CampaignDifference, ...] | None = None
 
     @property

@@ -47,17 +47,13 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The curve of one numeric factor or option.
+    """The curve of one numeric factor or option."""
 
-    `factor` is the name of the axis, such as 'instrument.threads'. `numbers` are the numbers on the axis, in ascending
-    order, and `labels` the same numbers as the study writes them. `lines` is the factor that provides the lines (empty:
-    there is one line). `others` are the factors that differ between panels."""
-
-    factor: str
-    labels: tuple[Level, ...]
-    numbers: tuple[float, ...]
-    lines: str
-    others: tuple[str, ...]
+    factor: str  # name of the axis, such as 'instrument.threads'
+    labels: tuple[Level, ...]  # `numbers` as the study writes them
+    numbers: tuple[float, ...]  # on the axis, in ascending order
+    lines: str  # the factor that provides the lines; empty: there is one line
+    others: tuple[str, ...]  # factors that differ between panels
     panels: tuple[Panel, ...]
 
     @property

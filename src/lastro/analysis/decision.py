@@ -39,18 +39,17 @@ Judge = Callable[..., Choice]  # with the arguments of `stats.decision.choose`
 class SlaQuestion:
     """A question: which candidates hold all service levels, and which of these candidates costs the least?
 
-    A combination of levels is a candidate only if it has the `required` properties. The `wished` properties decide
-    between candidates whose costs are not distinguishable. `under` is {factor: levels} of the conditions in which the
-    service levels must hold; if empty, they must hold in all measured conditions. `factors` are the factors whose
-    levels a candidate combines. If empty, these are all varying factors that users choose, except those in `under`; if
-    there are none, all factors that users choose, even those in `under` or with one level."""
+    If `factors` is empty, a candidate combines the levels of all varying factors that users choose, except those in
+    `under`; if there are none, of all factors that users choose, even those in `under` or with one level."""
 
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None = None
-    required: tuple[Requirement, ...] = ()
+    required: tuple[Requirement, ...] = ()  # properties without which a combination of levels is not a candidate
+    # Properties that decide between candidates whose costs are not distinguishable.
     wished: tuple[Requirement, ...] = ()
+    # {factor: levels} of the conditions in which the service levels must hold; if empty, all measured conditions.
     under: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    factors: tuple[str, ...] = ()
+    factors: tuple[str, ...] = ()  # whose levels a candidate combines
     confidence: float = 0.95
 
     @property
@@ -129,25 +128,22 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The answer to a question. Candidates are given by their indices in `candidates`, which has the study's order.
-
-    `choice` has the judgement of each candidate, and the recommended candidate: among accepted candidates whose costs
-    are not distinguishable, the one that meets the most wishes. `cheapest` is the index of the candidate that would be
-    recommended without wishes; None if there is none. `lacking` are the combinations of levels that are not candidates
-    because they do not meet a requirement, or because it is not known whether they do. `conditions` has {factor: level}
-    of each condition, for the factors whose levels differ between conditions; `given` has the levels of all other
-    factors. `looks` are the campaign's looks, if they tested this question; else empty."""
+    """The answer to a question. Candidates are given by their indices in `candidates`."""
 
     report: CampaignResults
     question: SlaQuestion
-    candidates: tuple[Deployment, ...]
+    candidates: tuple[Deployment, ...]  # in the order of the study
+    # Combinations that are not candidates: they do not meet a requirement, or it is not known whether they do.
     lacking: tuple[Deployment, ...]
+    # {factor: level} of each condition, for the factors whose levels differ between conditions.
     conditions: tuple[Mapping[str, str], ...]
-    given: Mapping[str, str]
+    given: Mapping[str, str]  # levels of all other factors
+    # The judgement of each candidate, and the recommended candidate: among accepted candidates whose costs are not
+    # distinguishable, the one that meets the most wishes.
     choice: Choice
     n_blocks: int
-    looks: tuple[Look, ...] = ()
-    cheapest: int | None = None
+    looks: tuple[Look, ...] = ()  # the campaign's looks, if they tested this question
+    cheapest: int | None = None  # the candidate that would be recommended without wishes; None if there is none
 
     def candidate_of(self, treatment: Treatment) -> int | None:
         """Return the index of the candidate that a treatment measures; None if its levels are not a candidate."""

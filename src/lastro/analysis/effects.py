@@ -36,7 +36,8 @@ def level_effects(
         return ()
     pairs, sides = list[_LevelPair](), list[Sides]()
     for factor, given in wanted:
-        reference, all_cells = data.references[factor], len(data.combinations(factor, given))
+        reference = data.references[factor]
+        all_cells = len(data.combinations(factor, given))
         others = [level for level in data.factors[factor] if level != reference]
         pairs += [_LevelPair(factor, level, reference, tuple(given.items()), all_cells) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)

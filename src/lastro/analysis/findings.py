@@ -134,18 +134,14 @@ class MissingTreatments:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The key findings of a campaign.
+    """The key findings of a campaign."""
 
-    `interference` is None without a neighbour. `hops` has (levels of the other factors, the first metric's line over
-    the number of hops of a chain). `covered` are the names of the factors that `interference` and `hops` cover. `first`
-    are the findings on the first metric. `others` are the findings on all other metrics; metrics with a better
-    direction come first."""
-
-    interference: Interference | None
+    interference: Interference | None  # None without a neighbour
+    # (levels of the other factors, the first metric's line over the number of hops of a chain)
     hops: tuple[tuple[tuple[str, ...], SizeRelation], ...]
-    covered: frozenset[str]
-    first: MetricFindings
-    others: tuple[MetricFindings, ...]
+    covered: frozenset[str]  # names of the factors that `interference` and `hops` cover
+    first: MetricFindings  # on the first metric
+    others: tuple[MetricFindings, ...]  # on all other metrics; metrics with a better direction come first
     missing: MissingTreatments
 
 

@@ -33,23 +33,21 @@ _MOST_BLOCKS = 1000  # more are not proposed
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of one metric under one treatment.
-
-    `spread` is the standard deviation between blocks, as a fraction of the mean, and `df` its degrees of freedom.
-    `assumed` is true if the pilot lacks the treatment. `between` is the spread between equal campaigns that the pilot
-    has stored; None if it has not stored one."""
+    """The noise of one metric under one treatment."""
 
     metric: Metric
     treatment: str
-    spread: float
-    df: float
-    assumed: bool = False
+    spread: float  # standard deviation between blocks, as a fraction of the mean
+    df: float  # degrees of freedom of `spread`
+    assumed: bool = False  # whether the pilot lacks the treatment
+    # Spread between equal campaigns that the pilot has stored; None if it has not stored one.
     between: CampaignSpread | None = None
 
     def precision(self, blocks: int) -> Precision:
         """Return the precision of the means of two campaigns of this many blocks, both with this noise."""
         assert self.metric.better != "neither"
-        mean, known_df = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks), self.df
+        mean = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks)
+        known_df = self.df
         if self.between is not None:
             known_df = satterthwaite((mean.variance, self.between.variance), (self.df, self.between.df))
             mean = mean.shifted(self.between)
@@ -73,25 +71,19 @@ class GatePower:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """A gate that was planned from the noise of a pilot campaign, whose directory is `pilot`.
+    """A gate that was planned from the noise of a pilot campaign."""
 
-    The gate judges `n_treatments` treatments by each of `metrics`. `cells` has the noise of each treatment and metric,
-    from the least noisy to the noisiest. `unknown` are the names of the metrics whose noise the pilot does not show;
-    the gate judges these metrics, too. `other_settings` are the names of the settings in which the pilot differs from
-    the study. `duration_s(n)` returns the duration of two campaigns of n blocks each. `guest` is the virtual machine in
-    which the pilot ran; None for a real host."""
-
-    pilot: str
+    pilot: str  # directory of the pilot
     margins: Margins
     confidence: float
     replicates: int
-    n_treatments: int
+    n_treatments: int  # number of treatments that the gate judges, by each of `metrics`
     metrics: tuple[Metric, ...]
-    cells: tuple[Noise, ...]
-    unknown: tuple[str, ...]
-    other_settings: tuple[str, ...]
-    duration_s: Callable[[int], float]
-    guest: MeasuredIn | None = None
+    cells: tuple[Noise, ...]  # noise of each treatment and metric, from the least noisy to the noisiest
+    unknown: tuple[str, ...]  # metrics whose noise the pilot does not show; the gate judges these metrics, too
+    other_settings: tuple[str, ...]  # names of the settings in which the pilot differs from the study
+    duration_s: Callable[[int], float]  # for a number of blocks: duration of two campaigns with it
+    guest: MeasuredIn | None = None  # the virtual machine in which the pilot ran; None for a real host
 
     @property
     def tests(self) -> int:

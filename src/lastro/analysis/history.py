@@ -96,25 +96,21 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class HistorySeries:
-    """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`.
-
-    `judged` are the values in which changes are looked for: the means, or their ratios to the means of the sentinel.
-    `sentinel` has the levels of this sentinel; None without one. `left_out` is the number of campaigns without an exact
-    value of the treatment or of the sentinel. `muted` is the remark by which a user muted the series; None without one.
-    `place` names the study, the host or the constants in which other series differ; else it is empty. `new_constants`
-    are the constants whose values in the series differ from the first values in the history, for the same study and
-    host. They do not change when the history grows."""
+    """One metric of one treatment in the campaigns that measured it; `summaries[i]` belongs to `points[i]`."""
 
     metric: Metric
     points: tuple[HistoryPoint, ...]
     summaries: tuple[StoredSummary, ...]
+    # Values in which changes are looked for: means, or their ratios to the means of the sentinel.
     judged: tuple[float, ...]
     changes: tuple[HistoryChange, ...] = ()
-    sentinel: Levels | None = None
+    sentinel: Levels | None = None  # levels of the sentinel; None without one
     is_sentinel: bool = False
-    muted: HistoryRemark | None = None
-    left_out: int = 0
-    place: str = ""
+    muted: HistoryRemark | None = None  # the remark by which a user muted the series; None without one
+    left_out: int = 0  # number of campaigns without an exact value of the treatment or of the sentinel
+    place: str = ""  # the study, the host or the constants in which other series differ; else empty
+    # Constants whose values in the series differ from the first values in the history, for the same study and host.
+    # They do not change when the history grows.
     new_constants: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -115,18 +115,16 @@ class TestedLevel:
 
 @dataclass(frozen=True, slots=True)
 class Interference:
-    """The effects of neighbours and of isolation on the study's first metric.
-
-    `losses` has the test of every neighbour: significant ones first, then the worst first, untested ones last.
-    `recoveries` is {neighbour that causes a loss: the test of each isolation}. `costs` are the effects of isolation
-    without a neighbour, in the same order as `losses`. `only_with` has all levels of isolation if the study lacks the
-    level "none", so that losses are losses under isolation; else it is empty."""
+    """The effects of neighbours and of isolation on the study's first metric."""
 
     metric: Metric
     n_blocks: int
+    # The test of every neighbour: significant ones first, then the worst first, untested ones last.
     losses: tuple[TestedLevel, ...]
-    recoveries: Mapping[Level, tuple[TestedLevel, ...]]
-    costs: tuple[TestedLevel, ...]
+    recoveries: Mapping[Level, tuple[TestedLevel, ...]]  # {neighbour that causes a loss: the test of each isolation}
+    costs: tuple[TestedLevel, ...]  # effects of isolation without a neighbour, in the same order as `losses`
+    # All levels of isolation if the study lacks the level "none", so that losses are losses under isolation; else
+    # empty.
     only_with: tuple[Level, ...]
 
 

@@ -23,24 +23,19 @@ Sides = tuple[dict[int, float], dict[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class MetricValues:
-    """The valid values of one metric.
+    """The valid values of one metric. Here, treatments are those with a value, except in `planned`."""
 
-    `cells` is {treatment: {block: value}}, without empty cells. `levels` is {treatment: its levels} of these
-    treatments. `factors` is {factor that varies among these treatments: its measured levels, in the order of the
-    study}. `references` is {factor: its reference level}. `planned` has the levels of every treatment of the design.
-    `model` is the model that was fitted to the cells. `step` is the resolution of the values. `summaries` is
-    {treatment: summary of its cell}. `fraction` is the measured fraction of the design, restricted to `factors`."""
-
-    cells: Mapping[int, Mapping[int, float]]
-    levels: Mapping[int, LevelsOf]
+    cells: Mapping[int, Mapping[int, float]]  # {treatment: {block: value}}, without empty cells
+    levels: Mapping[int, LevelsOf]  # {treatment: its levels}
+    # {factor that varies among the treatments: its measured levels, in the order of the study}
     factors: Mapping[str, tuple[str, ...]]
-    references: Mapping[str, str]
+    references: Mapping[str, str]  # {factor: its reference level}
     confidence: float
-    model: BlockModel | None = None
-    planned: tuple[LevelsOf, ...] = ()
-    step: float = 0.0
-    summaries: Mapping[int, Summary] = field(default_factory=dict)
-    fraction: Fraction = FULL
+    model: BlockModel | None = None  # fitted to the cells
+    planned: tuple[LevelsOf, ...] = ()  # levels of every treatment of the design
+    step: float = 0.0  # resolution of the values
+    summaries: Mapping[int, Summary] = field(default_factory=dict)  # {treatment: summary of its cell}
+    fraction: Fraction = FULL  # the measured fraction of the design, restricted to `factors`
 
     @property
     def n(self) -> int:

@@ -29,28 +29,25 @@ Correction = Literal["max-t", "benjamini-hochberg"]
 class LevelEffect:
     """The effect of a level of a factor, against the factor's reference level.
 
-    Both means are over the combinations of the other factors in which both levels were measured: `cells` of
-    `all_cells`. `given` fixes a level of another factor for a simple effect, and is empty for a main effect.
-    `comparison` compares the two means; its family is all main effects of the metric, or all simple effects of one
-    interaction. `n` has the numbers of trials of the level and of the reference. `floor` is the noise floor of this
-    ratio, as a fraction: the noise floor of a comparison of two treatments, scaled to the number of cells in the means.
-    `under_floor` is whether the effect is smaller than `floor`; this does not change the decision. `floor` and
-    `under_floor` are None if no noise floor is known. `kinds` are the kinds of marks on the values of both levels.
-    `aliases` are the main effects and interactions of two factors that a fraction of the design measures together with
-    this effect: all numbers are then those of the sum of these effects."""
+    Both means are over the combinations of the other factors in which both levels were measured."""
 
     factor: str
     level: str
     reference: str
-    given: tuple[tuple[str, str], ...]
+    given: tuple[tuple[str, str], ...]  # fixes a level of another factor for a simple effect; empty for a main effect
+    # Of the two means; its family is all main effects of the metric, or all simple effects of one interaction.
     comparison: MeanComparison
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()  # of marks on the values of both levels
     decision: Decision = "unknown"
-    cells: int
-    all_cells: int
-    n: tuple[int, int]
+    cells: int  # number of combinations in the means
+    all_cells: int  # number of measured combinations of the other factors
+    n: tuple[int, int]  # numbers of trials of the level and of the reference
+    # Noise floor of this ratio, as a fraction: the noise floor of a comparison of two treatments, scaled to the number
+    # of cells in the means. None if it is not known.
     floor: float | None = None
-    under_floor: bool | None = None
+    under_floor: bool | None = None  # smaller than `floor`, which does not change the decision; None if `floor` is
+    # Main effects and interactions of two factors that a fraction of the design measures together with this effect: all
+    # numbers are then those of the sum of these effects.
     aliases: tuple[str, ...] = ()
 
     @property
@@ -80,18 +77,15 @@ class LevelEffect:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Two factors, `given` and `shown`, whose effects depend on each other.
-
-    `explained` is the fraction of the total variation that the interaction explains. `p_adjusted` is the least p of its
-    contrasts, corrected for the contrasts of all two-way interactions of the metric. `effects` are the effects of
-    `shown` at each level of `given`. `aliases` are as in `LevelEffect`."""
+    """Two factors, `given` and `shown`, whose effects depend on each other."""
 
     given: str
     shown: str
-    explained: float
+    explained: float  # fraction of the total variation that the interaction explains
+    # The least p of the contrasts, corrected for the contrasts of all two-way interactions of the metric.
     p_adjusted: float
-    effects: tuple[LevelEffect, ...]
-    aliases: tuple[str, ...] = ()
+    effects: tuple[LevelEffect, ...]  # of `shown` at each level of `given`
+    aliases: tuple[str, ...] = ()  # as in `LevelEffect`
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +108,21 @@ class BaselineComparison:
 class FactorPairs:
     """Comparisons of the levels of one factor, in two families.
 
-    `effects` is {level: its comparison with the reference}, in the family of main effects. `pairs` is {(level, other):
-    the comparison of level with other} for levels other than the reference, in the family of such pairs of all factors.
     Each mean is over the combinations of the other factors in which both levels were measured. Pairs without such a
-    combination are absent, and levels without an effect are in `left_out`. `strata` is the largest number of
-    combinations in an effect, and `all_strata` the number of combinations in the design. `floor` is the noise floor of
-    a comparison of two treatments, as a fraction; None if it is not known. `aliases` are as in `LevelEffect`."""
+    combination are absent."""
 
     factor: str
     reference: str
     levels: tuple[str, ...]
-    effects: Mapping[str, Pair]
+    effects: Mapping[str, Pair]  # {level: its comparison with the reference}, in the family of main effects
+    # {(level, other): comparison of level with other} for levels other than the reference, in the family of such pairs
+    # of all factors.
     pairs: Mapping[tuple[str, str], Pair]
-    strata: int
-    all_strata: int
-    left_out: tuple[str, ...] = ()
-    floor: float | None = None
-    aliases: tuple[str, ...] = ()
+    strata: int  # the largest number of combinations in an effect
+    all_strata: int  # number of combinations in the design
+    left_out: tuple[str, ...] = ()  # levels without an effect
+    floor: float | None = None  # noise floor of a comparison of two treatments, as a fraction; None if it is not known
+    aliases: tuple[str, ...] = ()  # as in `LevelEffect`
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -179,17 +171,14 @@ class SerialDependence:
 
 @dataclass(frozen=True, slots=True)
 class TwoModes:
-    """A second mode of a metric: `n` of its `trials` trials lie apart from the rest.
-
-    `distance` is how far they lie from the other trials of their treatment: a ratio if `relative` (0.8 is 20 % lower),
-    else in the unit of the metric. `sds` is this distance in standard deviations of the noise. `counts` has (treatment,
-    number of its trials in the second mode, number of all its trials), the largest fraction first."""
+    """A second mode of a metric: `n` of its `trials` trials differ from the rest by a common distance."""
 
     n: int
     trials: int
-    distance: float
-    relative: bool
-    sds: float
+    distance: float  # from the other trials of the same treatment
+    relative: bool  # `distance` is a ratio (0.8 is 20 % lower); else it is in the unit of the metric
+    sds: float  # `distance` in standard deviations of the noise
+    # (treatment, number of its trials in the second mode, number of all its trials), the largest fraction first.
     counts: tuple[tuple[Treatment, int, int], ...]
 
 
@@ -197,37 +186,30 @@ class TwoModes:
 class LostTrials:
     """A treatment of which many trials have no valid value: `lost` of `trials` finished trials.
 
-    `baseline_lost` counts the lost trials of its baseline. `summary` and `ratio` are those of the valid trials. `mean`
-    and `bounds` (of the ratio to the baseline) span two cases: each lost trial was as low as the lowest valid trial of
-    its treatment, or as high as the highest; for the ratio, lost trials of the baseline are at the opposite end. `mean`
-    is None if the treatment has a single value; `bounds` is None if the treatment or its baseline has a single value.
-    `holds` is whether the decision and the direction of the comparison are the same in both cases; None without a
-    decision."""
+    `mean` and `bounds` span two cases: each lost trial was as low as the lowest valid trial of its treatment, or as
+    high as the highest. For the ratio, lost trials of the baseline are at the opposite end."""
 
     treatment: Treatment
     lost: int
     trials: int
-    baseline_lost: int
-    summary: Summary | None
-    ratio: Estimate | None
-    mean: Interval | None
-    bounds: Interval | None
+    baseline_lost: int  # number of lost trials of the baseline
+    summary: Summary | None  # of the valid trials
+    ratio: Estimate | None  # of the valid trials
+    mean: Interval | None  # None if the treatment has a single value
+    bounds: Interval | None  # of the ratio to the baseline; None if either has a single value
+    # Whether decision and direction of the comparison are the same in both cases; None without a decision.
     holds: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The data for one sentence on a metric.
+    """The data for one sentence on a metric."""
 
-    `factor` is the factor that explains most of the variation, with the fraction `explained`; `widest` is the effect
-    farthest from 1. `different`, `same` (not distinguishable) and `unknown` count the comparisons with each decision
-    after correction."""
-
-    factor: str | None
-    explained: float | None
-    widest: LevelEffect | None
-    different: int
-    same: int
+    factor: str | None  # the factor that explains most of the variation
+    explained: float | None  # fraction of the variation that `factor` explains
+    widest: LevelEffect | None  # the effect farthest from 1
+    different: int  # number of comparisons with this decision after correction; `same` and `unknown` alike
+    same: int  # not distinguishable
     unknown: int
 
 
@@ -235,16 +217,12 @@ class Headline:
 class MetricAnalysis:
     """The analysis of one metric.
 
-    `n` is the number of values. `why_none` is the reason if `anova` is None. `floor` is the noise floor of a comparison
-    of two treatments, as a fraction (0.03 is 3 %): equal treatments rarely differ by more. It is None if not known.
-    `floor_note` says that the floor was scaled to another number of blocks; None if it was not. `bounded` is the number
-    of treatments with values that are only lower bounds; all other results leave these treatments out. `log` is true if
-    the model is of logarithms, so that effects multiply. `fraction` is the fraction of the design that was measured."""
+    All results but `bounded` leave out treatments with values that are only lower bounds."""
 
     metric: Metric
-    n: int
+    n: int  # number of values
     anova: Anova | None
-    why_none: Note | None
+    why_none: Note | None  # why `anova` is None
     notes: tuple[Note, ...]
     effects: tuple[LevelEffect, ...]
     interactions: tuple[Interaction, ...]
@@ -255,12 +233,14 @@ class MetricAnalysis:
     serial: SerialDependence | None
     second_mode: TwoModes | None
     lost: tuple[LostTrials, ...]
+    # Noise floor of a comparison of two treatments, as a fraction (0.03 is 3 %): equal treatments rarely differ by
+    # more. None if it is not known.
     floor: float | None
-    floor_note: Note | None
+    floor_note: Note | None  # the floor was scaled to another number of blocks; None if it was not
     headline: Headline
-    bounded: int
-    log: bool
-    fraction: Fraction = FULL
+    bounded: int  # number of treatments with values that are only lower bounds
+    log: bool  # the model is of logarithms, so that effects multiply
+    fraction: Fraction = FULL  # of the design that was measured
 
 
 @dataclass(frozen=True, slots=True)

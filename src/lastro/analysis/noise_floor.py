@@ -116,7 +116,8 @@ def applicable_floor(view: MetricView) -> Floor | None:
     If the campaign is unfinished, lost trials or was extended, this number of blocks differs from the number for which
     the floor was computed. The floor is then scaled, and its note says so. None if no floor is known, or with fewer
     than two blocks."""
-    floor, blocks = stored_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
+    floor = stored_floors(view.report.noise_floor).get(view.metric.name)
+    blocks = view.n_blocks
     if floor is None or blocks < 2:
         return None
     if floor.blocks == blocks:

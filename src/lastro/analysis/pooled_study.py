@@ -210,7 +210,8 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
     """Return the ratio of the effect on the second host to that on the first."""
     value = second.value - first.value
     variances = [first.error**2, second.error**2]
-    error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
+    error = math.sqrt(sum(variances))
+    df = satterthwaite(variances, [first.df, second.df])
     interval = Interval.around(value, t_quantile(confidence, df) * error, confidence)
     return Estimate(value, interval, 2, p=t_p(value, error, df, 0.0), df=df).mapped(exponential)
 

@@ -52,18 +52,16 @@ class SuiteColumn:
 
 @dataclass(frozen=True, slots=True)
 class SuiteDecision:
-    """The candidates compared over the studies of a suite.
-
-    `reference` is the index of the reference in `candidates`. `scores` has the score of each candidate; None if a study
-    whose weight is above 0 did not measure the candidate. `best` has for each candidate the probability that its score
-    is the highest; the reference does not compete. `left_out` is {study that does not count: the reason}."""
+    """The candidates compared over the studies of a suite."""
 
     candidates: tuple[str, ...]
-    reference: int
+    reference: int  # index of the reference in `candidates`
     columns: tuple[SuiteColumn, ...]
+    # Of each candidate; None if a study whose weight is above 0 did not measure the candidate.
     scores: tuple[Estimate | None, ...]
+    # For each candidate, the probability that its score is the highest; the reference does not compete.
     best: tuple[float, ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, str]  # {study that does not count: the reason}
     confidence: float
 
     @property

@@ -25,19 +25,15 @@ _DIGEST_CHARS = 12  # the number that names of images have
 
 @dataclass(frozen=True, slots=True)
 class AskedTestbed:
-    """A testbed of a fleet that was asked for the facts of its hosts.
-
-    `hosts` are the addresses of its hosts. `provenance` has the facts of the hosts; None if the testbed cannot be used:
-    then `reason` says why, and `remedy` what to do. `kernels` has an identifier of each running kernel, and `machines`
-    an identifier of each host."""
+    """A testbed of a fleet that was asked for the facts of its hosts."""
 
     name: str
-    hosts: tuple[str, ...]
-    provenance: Mapping[str, Any] | None
-    kernels: frozenset[str] = frozenset()
-    machines: frozenset[str] = frozenset()
-    reason: str | None = None
-    remedy: str | None = None
+    hosts: tuple[str, ...]  # addresses of its hosts
+    provenance: Mapping[str, Any] | None  # facts of the hosts; None if the testbed cannot be used
+    kernels: frozenset[str] = frozenset()  # an identifier of each running kernel
+    machines: frozenset[str] = frozenset()  # an identifier of each host
+    reason: str | None = None  # why the testbed cannot be used
+    remedy: str | None = None  # what to do about it
 
 
 @dataclass(frozen=True, slots=True)

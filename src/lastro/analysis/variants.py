@@ -29,18 +29,15 @@ CHANCE = 0.8  # probability that the stated number of further blocks is enough t
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
-    """A variant and the reference, both with the levels of the other factors that `label` names.
-
-    `change` is None if one of the two cannot be compared: then `missing` has its name and the reason. `confirmed` is
-    True if the variant is worse by both steps of the rule in `stats.variants`."""
+    """A variant and the reference, both with the levels of the other factors that `label` names."""
 
     variant: str
     label: str
     row: Row
     reference: Row
-    change: VariantChange | None = None
-    confirmed: bool = False
-    missing: tuple[str, str] | None = None
+    change: VariantChange | None = None  # None if one of the two cannot be compared
+    confirmed: bool = False  # whether the variant is worse by both steps of the rule in `stats.variants`
+    missing: tuple[str, str] | None = None  # the name of the one that cannot be compared, and the reason
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -55,20 +52,17 @@ class VariantPair:
 
 @dataclass(frozen=True, slots=True)
 class VariantAnswer:
-    """The answer of a campaign with variants to the question `test`; `reference` is the name of the reference.
-
-    `confidence` is that of the intervals; it is higher if there were earlier looks. `looks` are the looks that count.
-    `alarm` is the number of blocks after which one of these looks raised an alarm; None without an alarm."""
+    """The answer of a campaign with variants to the question `test`."""
 
     report: CampaignResults
     metric: Metric
     test: VariantTest
-    reference: str
+    reference: str  # name of the reference variant
     pairs: tuple[VariantPair, ...]
-    confidence: float
+    confidence: float  # of the intervals; higher if there were earlier looks
     n_blocks: int
-    looks: tuple[Look, ...] = ()
-    alarm: int | None = None
+    looks: tuple[Look, ...] = ()  # the looks that count
+    alarm: int | None = None  # number of blocks after which one of `looks` raised an alarm; None without an alarm
 
     @property
     def measured(self) -> list[tuple[VariantPair, VariantChange]]:

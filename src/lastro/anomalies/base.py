@@ -30,18 +30,16 @@ _WORKING_DIRECTORY = "/var/tmp"  # not /, where it may not be allowed to write
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The load that the neighbour makes: `workers` processes (0: one per CPU), for `timeout_s` at most.
+    """The load that the neighbour makes."""
 
-    `tool` is stress-ng or stress. `usable_cpus` is the number of CPUs that the neighbour may use on its host, which may
-    be another machine than this one."""
-
-    tool: str
-    workers: int
+    tool: str  # stress-ng or stress
+    workers: int  # number of processes; 0: one per CPU
     memory_bytes: int
-    timeout_s: float
+    timeout_s: float  # the load ends after this time at the latest
     bandwidth_bps: int = 1 << 31  # bytes per second, in memory
     writes_bps: int = 32 << 20  # bytes per second, to the disk
     frames_per_s: int = 50_000
+    # Number of CPUs that the neighbour may use on its host, which may be another machine than this one.
     usable_cpus: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     @property

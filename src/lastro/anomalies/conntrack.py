@@ -76,10 +76,8 @@ class Conntrack(Anomaly):
             yield lambda: _use_of_table(host, inside, link)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        held, wanted = (
-            f"the neighbour held {dose.held} connections",
-            min(N_CONNECTIONS, limits.connections or N_CONNECTIONS),
-        )
+        held = f"the neighbour held {dose.held} connections"
+        wanted = min(N_CONNECTIONS, limits.connections or N_CONNECTIONS)
         if dose.held > OVER_LIMIT * wanted:
             return f"{held}, more than its limit of {wanted} allows: the limit is not in force"
         return f"{held}, less than half of {wanted}" if dose.held < LEAST_SHARE * wanted else None

@@ -167,7 +167,8 @@ def image_of(
     """Return the root filesystem with the change of a variant; build it now if it does not exist.
 
     `snapshot`: as for `ImageRecipe.of_this_host`."""
-    recipe, store = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot), STATE_DIR / "rootfs"
+    recipe = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot)
+    store = STATE_DIR / "rootfs"
     more = tuple(sorted(set(change.packages) - set(recipe.packages)))
     recipe = replace(recipe, release=change.release or recipe.release, packages=recipe.packages + more)
     with session.host.recorded():

@@ -67,7 +67,8 @@ def parts_at(revision: str) -> OwnParts:
             raise InputError(
                 f"the parts in {folder} are not in revision '{revision}'", "name a revision that has this folder"
             )
-        copies[copy], commits[top / below] = checkout.commit[:_VERSION_CHARS], checkout.commit
+        copies[copy] = checkout.commit[:_VERSION_CHARS]
+        commits[top / below] = checkout.commit
         names[top / below] = below or top.name
         tops.append(top)
     parts = registry.versions_in(copies)

@@ -85,7 +85,10 @@ def plan_of(
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
     known_missing = {} if missing is None else missing
-    availability_list, probing_s, busy, file = [AVAILABLE] * len(treatments), None, "", load_testbed(probing.testbed)
+    availability_list = [AVAILABLE] * len(treatments)
+    probing_s = None
+    busy = ""
+    file = load_testbed(probing.testbed)
     emulated = None if file and (file.guest or file.guests) else 0
     try:
         if probed:

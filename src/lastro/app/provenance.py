@@ -196,7 +196,8 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
 
 def _files(bed: Testbed) -> dict[str, Any]:
     """Return the facts of the root filesystem of a testbed: its digest, and the user's functions in it."""
-    functions_in_image, snapshot = functions.function_descriptions(bed.original), bed.image.snapshot
+    functions_in_image = functions.function_descriptions(bed.original)
+    snapshot = bed.image.snapshot
     return {
         "sha256": bed.image.digest,
         **({"debian_snapshot": snapshot} if snapshot else {}),

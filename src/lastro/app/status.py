@@ -54,9 +54,13 @@ def status_of(directory: Path) -> dict[str, Any]:
     with open_campaign(directory) as store:
         data = load_campaign(store)
         finished = is_finished(store)
-        kind, runner, testbeds = installed_scenario(data.study), store.runner(), _testbeds(store)
+        kind = installed_scenario(data.study)
+        runner = store.runner()
+        testbeds = _testbeds(store)
         pace = eta_estimator(store, kind)
-    study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
+    study = data.study
+    progress = progress_of(data)
+    guest = MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
     return {
         "study": study.name,

@@ -138,15 +138,17 @@ class SuiteRun:
 
         Treatments with a platform or an instrument that some study found missing are not counted. The later studies are
         assumed to exceed their forecasts by the same factor as the studies so far."""
-        trials, done, begun_s, later_s, emulated, missing_parts = 0, 0, 0.0, 0.0, 0, set[str]()
-        took_s = wanted_s = 0.0
+        trials = done = emulated = 0
+        begun_s = later_s = took_s = wanted_s = 0.0
+        missing_parts = set[str]()
         for other in self.suite.studies:
             if not suites.has_campaign(self.directory, other):
                 continue
             with Store.open(self.directory / other.name, readonly=True) as store:
                 missing_parts |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
-                pace, counts = eta_estimator(store, installed_scenario(store.study)), store.counts()
+                pace = eta_estimator(store, installed_scenario(store.study))
+                counts = store.counts()
             actual_s, expected_s = pace.actual_and_expected_s
             took_s, wanted_s = took_s + actual_s, wanted_s + expected_s
             if other != member:

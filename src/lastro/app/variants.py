@@ -24,17 +24,17 @@ _MOST_UNTIL_DECIDED = 20  # blocks
 
 @dataclass(frozen=True, slots=True)
 class VariantOptions:
-    """The options of `lastro ab`. `a` and `b` are changes such as 'cpus=1'; `within_s` is 0 without a limit."""
+    """The options of `lastro ab`."""
 
     study: str
     selection: Selection
-    a: tuple[str, ...] = ()
+    a: tuple[str, ...] = ()  # changes such as 'cpus=1'; `b` alike
     b: tuple[str, ...] = ()
     metric: str | None = None
     margin: float | None = None
     blocks: int | None = None
     until_decided: bool = False
-    within_s: float = 0.0
+    within_s: float = 0.0  # 0 without a limit
 
 
 def study_of(plan: VariantOptions) -> Study:

@@ -37,18 +37,17 @@ class BundleFault:
 
 @dataclass
 class Verification:
-    """The result of a verification. `made_with` are the versions that made the bundle, `here` those that checked it.
+    """The result of a verification.
 
-    `damaged` files do not have the hash that the bundle lists. `different` files have it, but the database in the
-    bundle yields other contents here. Nothing was made again if the campaign itself is damaged, or if the list of
-    hashes cannot be read."""
+    Nothing was made again if the campaign itself is damaged, or if the list of hashes cannot be read."""
 
-    made_with: Mapping[str, str]
-    here: Mapping[str, str]
+    made_with: Mapping[str, str]  # versions that made the bundle
+    here: Mapping[str, str]  # versions that checked it
     files: int = 0
     rebuilt: int = 0
     was_rebuilt: bool = False
-    damaged: list[BundleFault] = field(default_factory=list)
+    damaged: list[BundleFault] = field(default_factory=list)  # files without the hash that the bundle lists
+    # Files with this hash, for which the database in the bundle yields other contents here.
     different: list[BundleFault] = field(default_factory=list)
 
     @property

@@ -36,13 +36,12 @@ _FILTERS_FRAMES = "net.bridge.bridge-nf-call-iptables"
 
 
 class OwnNetwork(HostingAttachment, Attachment):
-    """The networks that `platform` makes for its instances; `title` is the platform's name in messages.
-
-    `passed` matches, in the output of iptables-save, the rule that every packet between two instances passes, with its
-    packet count. It is None if the platform lets frames cross its bridges without rules."""
+    """The networks that a platform makes for its instances."""
 
     platform: ClassVar[type[Docker] | type[Podman]]
-    title: ClassVar[str]
+    title: ClassVar[str]  # the platform's name in messages
+    # Matches, in the output of iptables-save, the rule that every packet between two instances passes, with its packet
+    # count. None if the platform lets frames cross its bridges without rules.
     passed: ClassVar[re.Pattern[str] | None] = None
     requirements = Requirements(packages=("iptables",))
     own_dut = True
@@ -130,7 +129,9 @@ class OwnNetwork(HostingAttachment, Attachment):
     def _connected(self, segment: Segment, port: Port) -> Iterator[None]:
         """Let the platform connect an instance inside the block, and give the interface the name of its port."""
         assert self.node is not None
-        network, container, host = _name(segment), port.instance.spec.name, self.node.host
+        network = _name(segment)
+        container = port.instance.spec.name
+        host = self.node.host
         try:
             self._run_network("connect", f"--ip={port.ip}", network, container)
             given = _interface_with_address(self.node, port.netns, port.ip)

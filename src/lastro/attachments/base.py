@@ -43,21 +43,19 @@ class Segment:
 class Attachment(Part):
     """The links between instances; a new attachment defines `name` and `summary`, like every part, and `laid`.
 
-    `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in. `remedy` is
-    what to do on a host that cannot provide the attachment. `no_transit` is the reason why an instance cannot forward
-    packets over its links; None if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. `wired` links leave the host, so the CPU of a
-    sender does not carry its packets on to the receiver. If `by_platform`, the platform of the instances makes the
-    links itself, so the instances start inside `before_start`, with an `adapted_spec`. If `apart` is true, each link
-    gets its own switch, and all links are made and removed together; only a `SeparableLinks` attachment can do that."""
+    `laid` may make the links in any way: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
-    remedy: ClassVar[str | None] = None
-    no_transit: ClassVar[str | None] = None
+    remedy: ClassVar[str | None] = None  # what to do on a host that cannot provide the attachment
+    no_transit: ClassVar[str | None] = None  # why an instance cannot forward packets over these links; None: it can
+    # If set, each link ends at a device of the DUT, named as in `Segment.ends`, with this prefix.
     router_prefix: ClassVar[str | None] = None
+    # One switch for each link, and all links made and removed together; only for `SeparableLinks`.
     apart: bool = False
+    # The links leave the host, so the sender's CPU does not process packets on behalf of the receiver.
     wired: ClassVar[bool] = False
+    # The platform makes the links: instances start inside `before_start`, with an `adapted_spec`.
     by_platform: ClassVar[bool] = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load

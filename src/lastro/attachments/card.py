@@ -35,7 +35,8 @@ class Card(Attachment):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with ExitStack() as stack:
             for port, role, other in _ends(segments):
-                card, purpose = _card(testbed, role, other), f"for the {role}'s link to the {other}"
+                card = _card(testbed, role, other)
+                purpose = f"for the {role}'s link to the {other}"
                 stack.enter_context(card_in_namespace(testbed.session, card, port.netns, purpose, port.name))
             yield
 

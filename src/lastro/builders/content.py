@@ -18,18 +18,15 @@ from lastro.words.language import Language
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a document, before its format is chosen.
-
-    `analysed` is the analysis of the report; if it is None, `analysis` computes it on first use. `say` is the language.
-    `claims_tally` sums up `judgements` in a line, and `claims_note` explains their table. `published` are the tables
-    and figures that the source of the claims printed; None if the claims file has none."""
+    """The content of a document, before its format is chosen."""
 
     report: CampaignResults
-    analysed: Analysis | None
+    analysed: Analysis | None  # the analysis of the report; if None, `analysis` computes it on first use
     say: Language
     judgements: tuple[Judgement, ...] = ()
-    claims_tally: str = ""
-    claims_note: str = ""
+    claims_tally: str = ""  # sums up `judgements` in a line
+    claims_note: str = ""  # explains the table of `judgements`
+    # Tables and figures that the source of the claims printed; None if the claims file has none.
     published: MatchedPublication | None = None
 
     @cached_property

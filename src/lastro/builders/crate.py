@@ -99,21 +99,18 @@ class CrateFile:
 
 @dataclass(frozen=True, slots=True)
 class CrateCampaign:
-    """A campaign of a bundle. `folder` is the directory of its database in the bundle.
+    """A campaign of a bundle."""
 
-    `began` and `ended` are UTC times, empty if no trial ran. `guest` is the virtual machine in which it ran; None for a
-    real host."""
-
-    folder: str
+    folder: str  # directory of its database in the bundle
     name: str
     title: str
     trials: int
     valid: int
     waiting: int
-    began: str
+    began: str  # UTC time; empty if no trial ran; `ended` alike
     ended: str
     provenance: Provenance
-    guest: MeasuredIn | None = None
+    guest: MeasuredIn | None = None  # the virtual machine in which it ran; None for a real host
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ def decision_blocks(
 
     `recommended` is what the source of the study recommends."""
     report = decision.report
-    title, lead = report.study.title or report.study.name, " ".join(premises(report, say))
+    title = report.study.title or report.study.name
+    lead = " ".join(premises(report, say))
     yield Title(title, tuple(_whole_answer(decision, recommended, say)), lead, say("Decision"))
     yield from _body(decision, say, figures)
 
@@ -238,7 +239,8 @@ def _on_source(decision: SlaDecision, recommended: Recommended, say: Language) -
 
 def _probability(decision: SlaDecision, at: int, say: Language) -> str:
     """Return how probably a candidate holds all levels and, of several conditions, in which one it is worst."""
-    p, nearest = odds_text(decision.choice.odds[at].holds, say), decision.nearest_limit(at)
+    p = odds_text(decision.choice.odds[at].holds, say)
+    nearest = decision.nearest_limit(at)
     if len(decision.conditions) < 2 or nearest is None:
         return p
     return say("{p}, worst {where}", p=p, where=_place(decision.conditions[nearest.condition], say))
@@ -258,7 +260,8 @@ def _place(levels: Mapping[str, str], say: Language) -> str:
 
 def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
     """Return what the recommended candidate costs, and whether another may cost less."""
-    choice, what = decision.choice, decision.question.cost.text if decision.question.cost else ""
+    choice = decision.choice
+    what = decision.question.cost.text if decision.question.cost else ""
     text = say("It costs {cost} ({what})", cost=number_text(cost, say), what=what)
     if choice.open_cheaper:
         return say(
@@ -300,7 +303,8 @@ def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
 
 def _question(decision: SlaDecision, say: Language) -> str:
     """Return how many candidates were compared in how many conditions, and the levels that all conditions share."""
-    candidates, n = say.count(len(decision.candidates), "candidate"), len(decision.conditions)
+    candidates = say.count(len(decision.candidates), "candidate")
+    n = len(decision.conditions)
     given = levels_text(decision.given)
     where = say("in each of {n} conditions", n=n) if n > 1 else ""
     if where and given:

@@ -19,7 +19,8 @@ def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = 
     """Yield the answer, the hosts, the tables and figures of each metric, the claims, and how to read the tables.
 
     The table of ratios on each host is folded, unless it is the only table of its metric."""
-    title, kicker = pooled.study.title or pooled.study.name, say("Lastro, over several hosts")
+    title = pooled.study.title or pooled.study.name
+    kicker = say("Lastro, over several hosts")
     measured = place(pooled, say)
 
     def captioned(table: Table) -> Table:

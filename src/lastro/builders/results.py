@@ -109,7 +109,8 @@ def results_blocks(
     for a comment on a pull request. `choice` selects and orders the treatments of the
     table in a terminal. With `everything`, folded sections are shown, too."""
     decision = decision_of(content.report)
-    rows, ranked = table_rows(content.report, decision, choice), bool(decision and not (choice and choice.sort))
+    rows = table_rows(content.report, decision, choice)
+    ranked = bool(decision and not (choice and choice.sort))
     shown = _ShownResults(content, form, figures, decision, rows, ranked)
     for section in _SECTIONS:
         if form in section.forms or (everything and form in section.folded):
@@ -205,7 +206,8 @@ def _claims(shown: _ShownResults) -> Iterator[doc.Block]:
     if shown.form == "short":
         yield doc.Paragraph(f"{say('Claims')}: {content.claims_tally}" if content.claims_tally else "")
     elif judged := _with_place([claims_table(content.judgements, content.claims_note, say)], shown):
-        tally, figures = doc.Paragraph(content.claims_tally), doc.Figures(shown.figures.of("claims"))
+        tally = doc.Paragraph(content.claims_tally)
+        figures = doc.Figures(shown.figures.of("claims"))
         yield from doc.section(say("Claims"), tally, figures, *judged, anchor="claims")
 
 
@@ -220,7 +222,8 @@ def _results(shown: _ShownResults) -> Iterator[doc.Block]:
             yield from doc.section(title, doc.Paragraph(" ".join(explanations(report, say))), legend, table)
         return
     rows = [row for row in shown.rows if row.status != "unavailable"] if shown.form == "terminal" else None
-    grid, searches = results_grid(shown.content, rows), _with_place(tables_of(report, say), shown)
+    grid = results_grid(shown.content, rows)
+    searches = _with_place(tables_of(report, say), shown)
     yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
 
 

@@ -28,7 +28,8 @@ def results_grid(content: Content, rows: Sequence[Row] | None) -> Grid:
     With `rows`, the grid has only these treatments, in this order, and no tables. Then it has no headings of groups,
     either, since the terminal makes its own."""
     report, say = content.report, content.say
-    shown, many = report.rows if rows is None else rows, rows is None and len(report.rows) > MANY
+    shown = report.rows if rows is None else rows
+    many = rows is None and len(report.rows) > MANY
     tables = [results_table(content, view) for view in report.views] if rows is None else []
     marks = [
         (Span(say(kind), "warning", sign=f"{sign(kind)} {say(kind)}:"), Span(f" {meaning(kind, say)}"))

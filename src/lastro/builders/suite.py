@@ -35,17 +35,14 @@ class StoppedStudy:
 
 @dataclass(frozen=True, slots=True)
 class StudySection:
-    """A study of a suite.
-
-    `content` is the content of its report, or None before it has a campaign. `link` is the address of that report,
-    relative to the page. `unjudged` is true if the study has claims, but no campaign to judge them by."""
+    """A study of a suite."""
 
     name: str
     title: str
-    content: Content | None
+    content: Content | None  # content of the study's report; None before it has a campaign
     stopped: StoppedStudy | None
-    unjudged: bool
-    link: str
+    unjudged: bool  # whether the study has claims, but no campaign to judge them by
+    link: str  # address of the study's report, relative to the page
 
 
 def suite_blocks(

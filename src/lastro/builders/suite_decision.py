@@ -1,4 +1,4 @@
-"""The document on the choice of a platform over all studies of a suite, compared with that of its source. Pure."""
+"""The document on a suite's best platform over all studies, beside the one that the suite's source recommends. Pure."""
 
 from __future__ import annotations
 

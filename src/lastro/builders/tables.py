@@ -132,7 +132,8 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
     numbers_as_columns, has_panels = len(labels) <= len(names), len(curve.panels) > 1
     rows: list[tuple[str, ...]] = []
     for panel in curve.panels:
-        cells, first = _curve_cells(panel, view, curve, say), panel.levels if has_panels else ()
+        cells = _curve_cells(panel, view, curve, say)
+        first = panel.levels if has_panels else ()
         if numbers_as_columns:
             rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
         else:

@@ -49,7 +49,9 @@ class DaskWorkerPool:
                 "pip install 'lastro[fleet]'",
             ) from error
         self.answers: Answers = queue.SimpleQueue()
-        self._order, self._token, self._numbers = order, secrets.token_hex(4), itertools.count(1)
+        self._order = order
+        self._token = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
         self._workers: dict[str, str] = {}  # {testbed: address of its worker}
         self._hosts: dict[str, str] = {}  # {address: testbed}
         self._asked = set[str]()  # addresses of workers that have not answered yet

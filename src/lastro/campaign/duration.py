@@ -169,7 +169,8 @@ class EtaEstimator:
 
     @property
     def remaining_s(self) -> float:
-        (took_s, expected_s), n_attempts = self.actual_and_expected_s, self._attempts.total()
+        took_s, expected_s = self.actual_and_expected_s
+        n_attempts = self._attempts.total()
         ratio = took_s / expected_s if expected_s else 1.0
         mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
         return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.remaining_trials.items() if n)

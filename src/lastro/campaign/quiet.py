@@ -81,7 +81,9 @@ class QuietHosts:
             now_s = self._clock()
             left_s = limit_s - (now_s - began_s)
             if reasons:
-                disturbed, quiet_since_s, calm_s = disturbed or reasons, now_s, max(calm_s, min(_CALM_S, limit_s / 2))
+                disturbed = disturbed or reasons
+                quiet_since_s = now_s
+                calm_s = max(calm_s, min(_CALM_S, limit_s / 2))
             elif now_s - quiet_since_s >= calm_s:
                 self._vain = 0
                 return QuietWait(now_s - began_s, disturbed, in_vain=False) if disturbed else None
@@ -136,7 +138,8 @@ class _Glance:
         """Return the disturbances by steal, and by processes that do not belong to Lastro.
 
         This is called only when needed, since collecting the PIDs of Lastro's processes takes long."""
-        ours, elapsed_s = {*self._session.pids(), *now.servers(before), os.getpid()}, now.at_s - before.at_s
+        ours = {*self._session.pids(), *now.servers(before), os.getpid()}
+        elapsed_s = now.at_s - before.at_s
         foreign_s = now.foreign_user_s(before, ours, own_s)
         culprit = ""
         if busiest := now.busiest(before, ours):

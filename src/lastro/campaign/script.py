@@ -50,7 +50,8 @@ def _side_by_side(records: Sequence[Record]) -> list[tuple[Record, bool]]:
     Records of measurements that overlap in time are moved next to each other. A transcript has each record at the time
     when its command ended, so other records, such as the end of a server, may be between them."""
     ordered: list[tuple[Record, bool]] = []
-    last, group_ends_s = -1, float("-inf")  # the index of the last measurement, and the end of those that overlap
+    last = -1  # the index of the last measurement
+    group_ends_s = float("-inf")  # the end of the measurements that overlap
     for record in records:
         if record["kind"] != "run" or not (record["stdin"] or "").endswith(_MEASURED):
             ordered.append((record, False))

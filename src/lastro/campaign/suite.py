@@ -37,19 +37,15 @@ _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and 
 
 @dataclass(frozen=True, slots=True)
 class SuiteStudy:
-    """One study of a suite.
+    """One study of a suite."""
 
-    `name` is the name of its file without the suffix, `study` the name inside the file. `stopped` is the reason why its
-    last run ended early, and `remedy` what to do about it. `digest` is the SHA-256 of the text of the file; it is empty
-    in indexes of versions that did not store it."""
-
-    name: str
-    study: str
+    name: str  # name of its file, without the suffix
+    study: str  # the name inside the file
     title: str
     seed: int
-    stopped: str | None = None
-    remedy: str | None = None
-    digest: str = ""
+    stopped: str | None = None  # why its last run ended early
+    remedy: str | None = None  # what to do about it
+    digest: str = ""  # SHA-256 of the text of the file; empty in indexes of versions that did not store it
 
     def is_of(self, text: str) -> bool:
         """Return whether `text` equals the study file with which the suite began; true if no digest was stored."""
@@ -58,7 +54,7 @@ class SuiteStudy:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite as its index stores it. `source` is a built-in name or a folder, as the user typed it.
+    """A suite as its index stores it.
 
     `testbed` and `fleet` are the testbed file and the fleet file with which the suite began: absolute paths, or the
     word `guest`; empty without one."""
@@ -66,7 +62,7 @@ class Suite:
     name: str
     title: str
     description: str
-    source: str
+    source: str  # a built-in name or a folder, as the user typed it
     profile: str | None
     studies: tuple[SuiteStudy, ...]
     only: tuple[str, ...] = ()

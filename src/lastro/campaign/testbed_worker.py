@@ -54,16 +54,13 @@ _PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after tho
 
 @dataclass(frozen=True, slots=True)
 class TestbedOrder:
-    """The testbed that a worker must hold: that of a testbed file, or its own host.
-
-    `purpose` is shown to other processes that wait for the host. With `wait`, the worker waits for a host that is in
-    use. `beside` is true if the parent process already holds the machine on which the worker runs."""
+    """The testbed that a worker must hold."""
 
     study: Study
-    purpose: str
-    file: TestbedFile | None = None
-    wait: bool = False
-    beside: bool = False
+    purpose: str  # shown to other processes that wait for the host
+    file: TestbedFile | None = None  # None: the worker's own host
+    wait: bool = False  # whether to wait for a host that is in use
+    beside: bool = False  # whether the parent process already holds the machine on which the worker runs
     version: str = __version__  # of the coordinator
 
 

@@ -162,5 +162,6 @@ def _print(args: argparse.Namespace, comparison: Comparison) -> None:
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
     else:
-        blocks, whole = compare_blocks(comparison, say), "lastro compare --format md --all"
+        blocks = compare_blocks(comparison, say)
+        whole = "lastro compare --format md --all"
         print(rendered("md", blocks, say, whole=whole, everything=args.all), end="")

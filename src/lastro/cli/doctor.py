@@ -117,7 +117,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_host(machine: Mapping[str, Any], bed: Testbed, adds: Sequence[str]) -> None:
-    """Print the other hosts of the testbed, this machine and its guest, if any; `adds` is what the guest adds."""
+    """Print the other hosts of the testbed, then this machine and its guest, if any.
+
+    `adds` is what the guest has and this machine lacks."""
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")

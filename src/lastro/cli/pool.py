@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     study = hosts[0].report.study
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
-    pooled, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
+    pooled = pool_hosts(hosts, args.tau_squared, args.metric or (), claims)
+    say = language(args.lang)
     planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
     links = {title: f"figures/{svg.name}" for title, svg in figures.items()}

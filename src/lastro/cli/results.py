@@ -160,7 +160,8 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
         say, blocks = language(args.lang), list[Block]()
         for member in suite.studies:
-            section, report = suite_section(directory, member, None, ""), reports.get(member.name)
+            section = suite_section(directory, member, None, "")
+            report = reports.get(member.name)
             blocks += study_head(section, say, begun=report is not None)
             blocks += table_blocks(report, say, choice, statistics=args.stats) if report else ()
         print_blocks(blocks, say, everything=args.stats)

@@ -53,6 +53,7 @@ def _built_in_studies() -> list[ListedStudy]:
             studies.append(ListedStudy(suite, table["title"], None, (), False))
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         study = document["study"]
-        profiles, has_claims = tuple(document.get("profiles", ())), papers.claims(study["name"]) is not None
+        profiles = tuple(document.get("profiles", ()))
+        has_claims = papers.claims(study["name"]) is not None
         studies.append(ListedStudy(name, study["title"], study["scenario"], profiles, has_claims))
     return studies

@@ -13,18 +13,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text; `tip` is its tooltip, and `link` the address to which it leads.
-
-    `kind` is its style: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher,
-    lower, same. `axis` is an interval to be drawn: its low end, its middle and its high end, each from -1 to 1. A
-    terminal has no boxes; it shows the `sign` in place of the text."""
+    """A part of a text."""
 
     text: str
+    # Style: strong, dim, code, mean, note or warning (short words in a box), or better, worse, higher, lower, same.
     kind: str = ""
-    tip: str = ""
-    link: str = ""
+    tip: str = ""  # its tooltip
+    link: str = ""  # the address to which it leads
+    # An interval to be drawn: its low end, its middle and its high end, each from -1 to 1.
     axis: tuple[float, float, float] | None = None
-    sign: str = ""
+    sign: str = ""  # a terminal shows it in place of the text, since a terminal has no boxes
 
 
 Text = str | tuple[Span, ...]
@@ -133,24 +131,19 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of text; `name` identifies it in files, such as LaTeX.
+    """A table of text."""
 
-    `right` are the indices of columns that are aligned to the right, such as numbers. `long` are the indices of columns
-    whose text may need several lines. `tags` has a word for each row, which may be empty. A long table is folded,
-    unless it is `whole`. `dense` marks a table with many columns: a terminal spreads them over several tables. On a
-    page, a number of a `stacked` table stands above the brackets that follow it."""
-
-    name: str
+    name: str  # identifies the table in files, such as LaTeX
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    right: frozenset[int] = frozenset()
-    long: frozenset[int] = frozenset()
+    right: frozenset[int] = frozenset()  # indices of columns that are aligned to the right, such as numbers
+    long: frozenset[int] = frozenset()  # indices of columns whose text may need several lines
     note: str = ""
-    tags: tuple[str, ...] = ()
-    whole: bool = False
-    dense: bool = False
-    stacked: bool = False
+    tags: tuple[str, ...] = ()  # a word for each row, which may be empty
+    whole: bool = False  # if false, a long table is folded
+    dense: bool = False  # many columns: a terminal spreads them over several tables
+    stacked: bool = False  # on a page, a number stands above the brackets that follow it
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -179,17 +172,15 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with styled cells; `tables` have the same content for formats that cannot show it.
-
-    `title` and `note` are above it, and `legend` is below it. With a `summary`, it is folded under that text."""
+    """A table with styled cells."""
 
     head: tuple[GridCell, ...]
     rows: tuple[GridRow, ...]
-    tables: tuple[Table, ...]
-    title: str = ""
+    tables: tuple[Table, ...]  # with the same content, for formats that cannot show the grid
+    title: str = ""  # above the grid; `note` alike
     note: str = ""
-    legend: tuple[Text, ...] = ()
-    summary: str = ""
+    legend: tuple[Text, ...] = ()  # below the grid
+    summary: str = ""  # if set, the grid is folded under this text
 
     def __bool__(self) -> bool:
         return bool(self.rows)

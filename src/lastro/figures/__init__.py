@@ -46,18 +46,14 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class FigurePlan:
-    """A figure that can be drawn, but is not drawn yet.
-
-    `metric` is the index of its metric in the report; None if it shows several metrics or none. `name` can be the stem
-    of a file name. `draw` returns the figure, or None without data. `factor` is the factor whose curve or forest plot
-    it is; empty for other kinds."""
+    """A figure that can be drawn, but is not drawn yet."""
 
     kind: Kind
-    metric: int | None
-    name: str
+    metric: int | None  # index of its metric in the report; None if it shows several metrics or none
+    name: str  # can be the stem of a file name
     title: str
-    draw: Callable[[], Figure | None]
-    factor: str = ""
+    draw: Callable[[], Figure | None]  # returns None without data
+    factor: str = ""  # the factor whose curve or forest plot it is; empty for other kinds
 
     def picture(self, width_in: float = WIDE_IN) -> Picture | None:
         """Draw the figure, `width_in` inches wide; return None if the campaign has no data for it."""
@@ -124,14 +120,12 @@ def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Itera
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         name = view.metric.name
         for curve in all_curves:
-            title, stem = say("{metric} against {factor}", metric=name, factor=curve.factor), curve.factor
+            title = say("{metric} against {factor}", metric=name, factor=curve.factor)
             draw = partial(draw_curve, view, curve, say)
-            yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
+            yield FigurePlan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
         if not any(curve.shows_all(view) for curve in all_curves):
-            title, draw_trials = (
-                say("Every trial of {metric}", metric=name),
-                partial(draw_distribution, view, say, metric),
-            )
+            title = say("Every trial of {metric}", metric=name)
+            draw_trials = partial(draw_distribution, view, say, metric)
             yield FigurePlan("distribution", view.index, file_stem(name), title, draw_trials)
 
 

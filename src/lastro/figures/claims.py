@@ -60,7 +60,9 @@ def _judged_effect(judgement: Judgement) -> tuple[Measure, Estimate] | None:
 def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
     """Return the panel of the claims with one measure and unit, a row for each."""
     measure, unit = group
-    scale, ends, rows = 100.0 if measure == "share" else 1.0, _axis_ends(judgements, measure, unit, metrics), []
+    scale = 100.0 if measure == "share" else 1.0
+    ends = _axis_ends(judgements, measure, unit, metrics)
+    rows = []
     for judgement in judgements:
         judged = _judged_effect(judgement)
         assert judged is not None and judged[1].value is not None

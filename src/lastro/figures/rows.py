@@ -39,17 +39,14 @@ BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class RowDot:
-    """A value as a dot, and its interval `ends` as a bar.
-
-    `look` has matplotlib options that differ from those of a filled dot. With `diamond`, a diamond as wide as the
-    interval replaces dot and bar."""
+    """A value as a dot, and its interval as a bar."""
 
     value: float | None
-    ends: Ends | None = None
+    ends: Ends | None = None  # of the interval
     colour: str = PALETTE[0]
-    look: Look = field(default_factory=dict)
+    look: Look = field(default_factory=dict)  # matplotlib options that differ from those of a filled dot
     width_pt: float = 1.8
-    diamond: bool = False
+    diamond: bool = False  # a diamond as wide as the interval replaces dot and bar
 
     def draw(self, axes: Axes, y: float) -> None:
         low, high = axes.get_xlim()

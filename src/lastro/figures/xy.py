@@ -135,17 +135,14 @@ Item = PlotLine | PlotBar | Whiskers | PanelRule | PlotNote
 
 @dataclass(frozen=True, slots=True)
 class PlotAxis:
-    """One axis of a panel, with the title `text`.
+    """One axis of a panel. An end that is None is chosen to fit the items."""
 
-    An end that is None is chosen to fit the items. `ticks` are (number, label); None chooses as many round numbers as
-    fit. With `linear_below`, the scale is linear below this number and logarithmic above it, so that it can show 0."""
-
-    text: str = ""
+    text: str = ""  # title of the axis
     low: float | None = None
     high: float | None = None
     log: bool = False
-    linear_below: float = 0.0
-    ticks: Sequence[tuple[float, str]] | None = None
+    linear_below: float = 0.0  # the scale is linear below this number and logarithmic above it, so that it can show 0
+    ticks: Sequence[tuple[float, str]] | None = None  # (number, label); None: as many round numbers as fit
     grid: bool = True
 
     @classmethod
@@ -165,24 +162,20 @@ class PlotPanel:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure of panels in a grid, each `panel_in` inches high.
-
-    `across` is the number of panels in a row, and `narrow_across` the same on a narrow figure. `how` are the lines
-    below the title: how to read it. The legend has the items with a name, then the entries `legend`; an entry with
-    an empty look is only text. With `labelled`, all panels have numbers on the horizontal axis, otherwise only the
-    lowest."""
+    """A figure of panels in a grid."""
 
     panels: Sequence[PlotPanel]
     title: str
-    how: Sequence[str]
+    how: Sequence[str]  # to read it: lines below the title
     x: PlotAxis
     y: PlotAxis
-    panel_in: float
-    across: int = 1
-    narrow_across: int = 2
+    panel_in: float  # height of a panel in inches
+    across: int = 1  # number of panels in a row
+    narrow_across: int = 2  # number of panels in a row of a narrow figure
+    # Entries after the items with a name; an entry with an empty look is only text.
     legend: Sequence[tuple[str, Look]] = ()
     legend_title: str = ""
-    labelled: bool = False
+    labelled: bool = False  # all panels have numbers on the horizontal axis; else only the lowest
 
 
 def draw_plot(plot: Plot, say: Language) -> Figure:

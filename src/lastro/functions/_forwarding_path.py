@@ -11,9 +11,7 @@ class ForwardingPath:
     """The path through a function: the function's two interfaces with their addresses, and the ends of the flow.
 
     All addresses are of one version of IP. With several functions in a row, `source` and `sink` are the addresses of
-    the functions before and after this one, and `ttl` is the range (lowest, highest) of the TTLs of packets that have
-    passed exactly the functions before this one. `place` is the function's position in its instance, from 1. `chain`
-    is the number of its chain in the trial, from 0."""
+    the functions before and after this one."""
 
     inside: str = "in0"
     outside: str = "out0"
@@ -21,9 +19,10 @@ class ForwardingPath:
     inside_address: str = "198.18.0.1"
     outside_address: str = "198.18.1.1"
     sink: str = "198.18.1.10"
+    # Range (lowest, highest) of the TTLs of packets that have passed exactly the functions before this one.
     ttl: tuple[int, int] | None = None
-    place: int = 1
-    chain: int = 0
+    place: int = 1  # the function's position in its instance, from 1
+    chain: int = 0  # number of its chain in the trial, from 0
 
     @property
     def version(self) -> str:

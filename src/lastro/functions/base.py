@@ -31,20 +31,17 @@ _USUAL_PATH = PATHS["4"]
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """A way to run functions: the kernel, Click, DPDK or XDP.
+    """A way to run functions: the kernel, Click, DPDK or XDP."""
 
-    `counts` is a noun phrase for messages: what counts the packets, such as 'its rules'. `condition` describes how the
-    links were measured, for the report. `packages` are Debian packages that the image needs. `versions` maps the name
-    of each program to the command that prints its version. `programs` returns the paths, on a host, of our own programs
-    to copy into the image; it raises Unavailable if they cannot be compiled there. `capabilities` are those that an
-    instance needs besides the capabilities of its functions."""
-
-    counts: str
-    condition: Mapping[str, str] = field(default_factory=dict)
-    packages: tuple[str, ...] = ()
+    counts: str  # a noun phrase for messages: what counts the packets, such as 'its rules'
+    condition: Mapping[str, str] = field(default_factory=dict)  # how the links were measured, for the report
+    packages: tuple[str, ...] = ()  # Debian packages that the image needs
+    # {name of a program: command that prints its version}
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Returns the paths, on a host, of our own programs to copy into the image. Raises: Unavailable if they cannot be
+    # compiled there.
     programs: Callable[[Host], tuple[str, ...]] = lambda host: ()
-    capabilities: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()  # those that an instance needs besides the capabilities of its functions
 
 
 _PACKET_SOCKETS = ("CAP_NET_RAW",)

@@ -67,16 +67,14 @@ class Query(str):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of a shell: exit code, output, and times.
-
-    `started_s` and `duration_s` are on the controller's clock, `work_began_s` and `work_ended_s` on the host's."""
+    """An answer of a shell: exit code, output, and times."""
 
     returncode: int
     stdout: bytes
     stderr: bytes
-    started_s: float
+    started_s: float  # on the controller's clock; `duration_s` alike
     duration_s: float
-    work_began_s: float
+    work_began_s: float  # on the host's clock; `work_ended_s` alike
     work_ended_s: float
 
     @property

@@ -74,8 +74,8 @@ class Completed:
 class Transcript:
     """Every step on a host, in order, as JSON-serializable records of kind `run`, `spawn`, `stop`, `write` or `rmdir`.
 
-    The keyword arguments `where` of each method become further keys of the record: for a step on a remote host, `ssh`
-    with the options and the destination of ssh."""
+    Each method adds its keyword arguments `where` to the record. A step on a remote host has one, `ssh`: the options
+    and the destination of the ssh command."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []

@@ -106,18 +106,17 @@ _File = Annotated[OneLine, BeforeValidator(_home)]
 class RoleTable(StrictTable):
     """The table of one role in a testbed file.
 
-    `address`, `user`, `port`, `identity` and `known_hosts` are those for ssh. `state` and `run` are directories on the
-    host. `links` is {neighbouring role: network card}."""
+    `address`, `user`, `port`, `identity` and `known_hosts` are those for ssh."""
 
     address: _Address | None = None
     user: _User | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     identity: _File | None = None
     known_hosts: _File | None = None
-    state: _Place = "/var/lib/lastro"
+    state: _Place = "/var/lib/lastro"  # a directory on the host; `run` alike
     run: _Place = "/run/lastro"
     cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
-    links: dict[str, _Link] = Field(default_factory=dict)
+    links: dict[str, _Link] = Field(default_factory=dict)  # {neighbouring role: network card}
 
 
 class TestbedShape(StrictTable):
@@ -175,25 +174,21 @@ class GuestShape(GuestTable):
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
-    """A guest to boot.
+    """A guest to boot."""
 
-    `kernel` is a Debian package or an absolute path. A package may include its release, as for apt:
-    `linux-image-amd64/trixie`; otherwise it is from `release`. `cpus` is 0 for all CPUs of this machine. `accelerator`
-    is auto (KVM if a guest boots on it), kvm or tcg (software). The guest's userland contains the requirements of
-    `platforms`; some platforms need a certain `hypervisor`. `name` is empty if there is only one guest. `programs` are
-    programs of this machine that the guest also contains, at the same paths."""
-
+    # A Debian package or an absolute path. A package may include its release, as for apt: `linux-image-amd64/trixie`;
+    # otherwise it is from `release`.
     kernel: str
     release: str
-    cpus: int
+    cpus: int  # 0: all CPUs of this machine
     memory: str
     cgroups: str
     lsm: str
-    accelerator: str
-    platforms: tuple[str, ...] = PLATFORMS
-    hypervisor: str = "none"
-    name: str = ""
-    programs: tuple[str, ...] = ()
+    accelerator: str  # auto (KVM if a guest boots on it), kvm or tcg (software)
+    platforms: tuple[str, ...] = PLATFORMS  # the guest's userland contains their requirements
+    hypervisor: str = "none"  # which hypervisor it has; some platforms need a certain one
+    name: str = ""  # empty if there is only one guest
+    programs: tuple[str, ...] = ()  # programs of this machine that the guest also contains, at the same paths
 
     def facts(self) -> dict[str, Any]:
         """Return the plan as a chapter of provenance, {key: value}, without the name, and without empty programs."""

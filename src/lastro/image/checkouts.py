@@ -93,7 +93,8 @@ def ensure(checkout: Checkout, host: Host) -> Path:
         return checkout.directory
     what = f"the checkout of {source.what}"
     with building(what, store, ""), workshop(store) as work:
-        tree, common = work / "tree", _git(source, host, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        tree = work / "tree"
+        common = _git(source, host, "rev-parse", "--path-format=absolute", "--git-common-dir")
         argv = ["sh", "-ec", _CHECKOUT, "checkout", str(tree), str(common), checkout.commit]
         host.run(argv, timeout_s=_CHECKOUT_TIMEOUT_S)
         if source.build:

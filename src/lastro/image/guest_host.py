@@ -48,16 +48,13 @@ _APPLETS = (
 
 @dataclass(frozen=True, slots=True)
 class GuestHost:
-    """The files to boot. Disks are shared between guests, so use layers over them.
-
-    `root` is the disk with the userland of the host. `instances` are the disks with the root filesystems of instances.
-    `modules` is the disk with the kernel's modules; None for a kernel with everything built in."""
+    """The files to boot. Disks are shared between guests, so use layers over them."""
 
     kernel: Path
     initramfs: Path
-    root: Path
-    instances: tuple[Path, ...]
-    modules: Path | None
+    root: Path  # disk with the userland of the host
+    instances: tuple[Path, ...]  # disks with the root filesystems of instances
+    modules: Path | None  # disk with the kernel's modules; None for a kernel with everything built in
     profile: str  # of AppArmor, as text; empty if there is none
     digests: dict[str, str]  # of the userland and the kernel, for provenance
     boots: guest.Guest | None = None  # by its platforms that are virtual machines; `instances` are their disks, too

@@ -29,20 +29,14 @@ _FOR_VIRTUALBOX = "EPYC,-xsave,-xsavec,-xsaves,-xsaveopt,-xgetbv1,-avx,-avx2,-fm
 
 @dataclass(frozen=True, slots=True)
 class GuestHypervisor:
-    """A hypervisor inside a guest. `called` is its name in titles.
+    """A hypervisor inside a guest."""
 
-    `packages` are the Debian packages that it requires. `components` are the components of Debian's archive that have
-    them.
-    `start` is the file name of a script that starts it. Root runs the script inside the guest before sshd starts.
-    `builds` is true if modules for the guest's kernel must be built, which requires the kernel's headers.
-    `cpu` is the model of the emulated processor on which it works."""
-
-    called: str
-    packages: tuple[str, ...]
-    start: str
-    builds: bool = False
-    components: str = ""
-    cpu: str = "max"
+    called: str  # its name in titles
+    packages: tuple[str, ...]  # Debian packages that it requires
+    start: str  # file name of a script that starts it; root runs the script inside the guest before sshd starts
+    builds: bool = False  # modules for the guest's kernel must be built, which requires the kernel's headers
+    components: str = ""  # of Debian's archive, which have the packages
+    cpu: str = "max"  # model of the emulated processor on which it works
 
 
 HYPERVISORS = {

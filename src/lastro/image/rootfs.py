@@ -66,17 +66,14 @@ class ImageAdditions:
 
 @dataclass(frozen=True, slots=True)
 class ImageRecipe:
-    """The contents of a root filesystem.
+    """The contents of a root filesystem."""
 
-    `release` is the Debian release.
-    `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin.
-    `snapshot` is a point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the packages are those
-    that the mirror has now."""
-
-    release: str = RELEASE
+    release: str = RELEASE  # release of Debian
     packages: tuple[str, ...] = PACKAGES
-    extra_files: tuple[str, ...] = ()
+    extra_files: tuple[str, ...] = ()  # the user's own programs, such as a static `click`, to copy to /usr/local/bin
     hooks: tuple[str, ...] = (DROP_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
+    # A point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the packages are those that the
+    # mirror has now.
     snapshot: str = ""
     components: str = ""  # of Debian's archive, with commas; empty: main
 

@@ -143,7 +143,8 @@ def running(
     began_s = time.monotonic()
     process = instance.spawn([*argv, f"--pid-file={PID_FILE}", *(network or ["--skip-networking"])])
     try:
-        answer_s, ask = min(_ANSWER_LIMIT_S, deadline.left_s()), [*_CLIENT, "--execute=SELECT 1"]
+        answer_s = min(_ANSWER_LIMIT_S, deadline.left_s())
+        ask = [*_CLIENT, "--execute=SELECT 1"]
         wait_for_answer(instance, process, ask, "the database server", answer_s)
         server = Server(instance, made.duration_s, time.monotonic() - began_s)
         yield server

@@ -34,7 +34,8 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
     if not len(sent_ns):
         return sent_ns
     if gaps:
-        middle_ns, slack = period_ns + sum(slack_ns) / 2, (slack_ns[1] - slack_ns[0]) / 2 / period_ns
+        middle_ns = period_ns + sum(slack_ns) / 2
+        slack = (slack_ns[1] - slack_ns[0]) / 2 / period_ns
         places = _places((sent_ns - sent_ns[0]) / middle_ns, slack)
     else:
         places = np.arange(len(sent_ns), dtype=np.float64)

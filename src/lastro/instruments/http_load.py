@@ -81,17 +81,16 @@ class RequestedPage:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoad:
-    """A load by `clients` that run at the same time; each sends its next request when the last one was answered.
+    """A load by `clients` that run at the same time.
 
-    Each client first sends `warm_up` requests, which are not measured, since a Java program is slow at first. Then it
-    sends `requests` requests. With `keep_alive`, a client uses the same connection for all of its requests."""
+    Each client sends its next request when the last one was answered."""
 
     page: RequestedPage
     proxies: tuple[Endpoint, ...] = ()
     clients: int = 10
-    requests: int = 1000
-    warm_up: int = 20
-    keep_alive: bool = True
+    requests: int = 1000  # number of requests that each client sends after its warm-up
+    warm_up: int = 20  # requests that each client sends first; not measured, since a Java program is slow at first
+    keep_alive: bool = True  # whether a client uses the same connection for all of its requests
     timeout_s: float = 10.0  # to connect, and again for any pause in a response
     limit_s: float = 600.0
 

@@ -48,18 +48,15 @@ class MeasurementDisturbed(InstrumentError):
 class RoundTrips:
     """The times of the packets that requested an answer and got one, in the order in which they were due.
 
-    `due_ns`, `sent_ns` and `answered_ns` are in nanoseconds of the sender's clock.
-    `lost` is the number of packets that requested an answer and got none.
-    `sent` is the number of packets that left in `lasted_s` seconds.
-    `asked` is the number of these packets that requested an answer.
-    `sent` and `asked` include a warm-up, whose packets have no times."""
+    `due_ns`, `sent_ns` and `answered_ns` are in nanoseconds of the sender's clock. `sent` and `asked` include a
+    warm-up, whose packets have no times."""
 
     due_ns: Times
     sent_ns: Times
     answered_ns: Times
-    lost: int
-    sent: int
-    asked: int
+    lost: int  # number of packets that requested an answer and got none
+    sent: int  # number of packets that left in `lasted_s` seconds
+    asked: int  # number of these packets that requested an answer
     lasted_s: float
 
     @cached_property

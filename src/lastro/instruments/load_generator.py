@@ -101,19 +101,16 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class SentLoad:
-    """A load as its generator reports it: the numbers of frames intended and sent, and the seconds of sending.
-
-    `received` is the number of frames received. It is None if the generator does not know it: frames do not come back
-    to it, and it does not ask the receiver.
-    `waited_s` is the CPU time in which the generator waited by keeping a CPU busy.
-    `kernel_s` is the CPU time of its thread of the host's kernel, which is in no cgroup, waiting included."""
+    """A load as its generator reports it: the numbers of frames intended and sent, and the seconds of sending."""
 
     intended: int
     sent: int
     lasted_s: float
+    # Number of frames received. None if the generator does not know it: frames do not come back to it, and it does not
+    # ask the receiver.
     received: int | None = None
-    waited_s: float = 0.0
-    kernel_s: float = 0.0
+    waited_s: float = 0.0  # CPU time in which the generator waited by keeping a CPU busy
+    kernel_s: float = 0.0  # CPU time of its thread of the host's kernel, which is in no cgroup, waiting included
 
     @property
     def rate_fps(self) -> float:
@@ -128,27 +125,18 @@ OFFERED_FPS = Setting("offered_fps", 1000.0, "frames a second, of a measurement 
 
 
 class LoadGenerator(Instrument):
-    """A generator of frames at a constant rate.
-
-    `packages` are Debian packages that it needs in the image.
-    `most_flows`: it can send at most this number of flows.
-    `mixes`: it can send frames of several sizes.
-    `least_payload_bytes`: each of its frames has at least this UDP payload.
-    `step_s`: durations must be multiples of it; 0 allows any duration.
-    `starts_s`: a run takes this much longer than its duration.
-    `spins`: it waits by keeping a CPU busy, and reports this time in `SentLoad`.
-    `in_host_kernel`: it is a thread of the kernel of the host, and so needs a sender on that kernel.
-    `bound_to`: the CPU to which it binds itself, even if it may not use that CPU; None if it does not bind itself."""
+    """A generator of frames at a constant rate."""
 
     metrics = (FRAMES_OFFERED,)
-    packages: ClassVar[tuple[str, ...]] = ()
-    most_flows: ClassVar[int] = 1
-    mixes: ClassVar[bool] = False
-    least_payload_bytes: ClassVar[int] = 0
-    step_s: ClassVar[float] = 0.0
-    starts_s: ClassVar[float] = 0.2
-    spins: ClassVar[bool] = False
-    in_host_kernel: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()  # Debian packages that it needs in the image
+    most_flows: ClassVar[int] = 1  # number of flows that it can send at most
+    mixes: ClassVar[bool] = False  # whether it can send frames of several sizes
+    least_payload_bytes: ClassVar[int] = 0  # each of its frames has at least this UDP payload
+    step_s: ClassVar[float] = 0.0  # durations must be multiples of it; 0 allows any duration
+    starts_s: ClassVar[float] = 0.2  # a run takes this much longer than its duration
+    spins: ClassVar[bool] = False  # it waits by keeping a CPU busy, and reports this time in `SentLoad`
+    in_host_kernel: ClassVar[bool] = False  # it is a thread of the host's kernel, and so needs a sender on that kernel
+    # The CPU to which it binds itself, even if it may not use that CPU; None: it does not.
     bound_to: ClassVar[int | None] = None
 
     @abstractmethod
@@ -198,7 +186,8 @@ class LoadGenerator(Instrument):
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer frames by the settings `offered_fps`, `probe_s`, `frame_size` and `flows`; return the rate sent."""
-        direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))
+        direction = Direction(client, server, target)
+        traffic = Traffic.of(SIZE.of(settings), FLOWS.of(settings))
         with self.receiving(direction):
             offered = self.offer(direction, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})

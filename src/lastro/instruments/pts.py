@@ -78,7 +78,8 @@ class Pts(Workload):
             raise InstrumentError(f"the suite printed {len(averages)} averages: …{text[-80:]!r}", hint)
         ran, asked = len(_TRIALS.findall(text)), _RUNS.of(self.chosen)
         reasons = () if ran == asked else (f"the suite ran the test {ran} times instead of {asked}",)
-        average, unit = positive("the suite's average", float(averages[0][0])), averages[0][1]
+        average = positive("the suite's average", float(averages[0][0]))
+        unit = averages[0][1]
         values = {"pts_result": average} | ({"pts_seconds": average} if unit == _SECONDS else {})
         return Reading(values, invalid_because=reasons)
 

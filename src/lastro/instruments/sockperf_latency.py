@@ -67,7 +67,8 @@ class SockperfLatency(LatencyMeter):
         """Offer frames of `frame_size` for `latency_s`, and return the percentiles of the round trips.
 
         `offered_fps` is the rate of frames and answers together."""
-        direction, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
+        direction = Direction(client, server, target)
+        traffic = Traffic.of(SIZE.of(settings))
         with self.answering(direction):
             trips = self.round_trips(direction, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
         reading = percentiles_reading(trips.histogram, None, "round_trip_{}".format)

@@ -56,7 +56,9 @@ class Stream(MemoryWorkload):
         ),
     )
 
-    sized_by, pieces, bandwidths = "array", "arrays", tuple(f"stream_{name}" for name in BYTES)
+    sized_by = "array"
+    pieces = "arrays"
+    bandwidths = tuple(f"stream_{name}" for name in BYTES)
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:

@@ -94,6 +94,6 @@ class UdpLoad(Instrument):
 
     @abstractmethod
     def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
-        """Send one flow as `offer` describes it. Its client runs within `watch`.
+        """Send one flow as `offer` describes it, and run the client's command inside `watch`.
 
         Raises: InstrumentError; CommandFailed; CommandTimeout."""

@@ -36,19 +36,15 @@ _STORAGE_TOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """The differences between LXD and Incus.
-
-    `variable` is the prefix of the names of environment variables.
-    `guest_interface` is the setting that gives instances a socket to the daemon, which Lastro turns off.
-    `daemon_places` are paths at which the daemon's program may be if it is not in the PATH."""
+    """The differences between LXD and Incus."""
 
     name: str
     daemon: str
     client: str
-    variable: str
-    guest_interface: str
+    variable: str  # prefix of the names of environment variables
+    guest_interface: str  # the setting that gives instances a socket to the daemon, which Lastro turns off
     remedy: str
-    daemon_places: tuple[str, ...] = ()
+    daemon_places: tuple[str, ...] = ()  # where the daemon's program may be if it is not in the PATH
 
 
 class PrivateDaemon:

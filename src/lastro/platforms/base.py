@@ -54,22 +54,20 @@ def unavailable(error: LastroError) -> Availability:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The confinement of an instance. A mechanism whose field is None, False or empty is not used.
-
-    `capabilities`, such as CAP_NET_ADMIN, are granted in addition to those that containers have by default.
-    With `drop_capabilities`, the instance has only `capabilities`, without the default ones.
-    With `user_namespace`, root inside is not root on the host, but controls the network namespace of the instance.
-    With `read_only_root`, only /tmp and /run (in memory) and /var/tmp (on the disk of the instance) are writable.
-    `prefix` is the command line of a program that confines itself and then executes its arguments. It is prepended to
-    every command that runs inside the instance."""
+    """The confinement of an instance. A mechanism whose field is None, False or empty is not used."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
     selinux: str | None = None  # type of the process's label
     seccomp: Mapping[str, Any] | None = None  # a filter in the form of the OCI runtime specification
+    # For example CAP_NET_ADMIN; granted in addition to those that containers have by default.
     capabilities: tuple[str, ...] = ()
-    drop_capabilities: bool = False
+    drop_capabilities: bool = False  # the instance has only `capabilities`, without the default ones
+    # Root inside is not root on the host, but controls the network namespace of the instance.
     user_namespace: bool = False
+    # Only /tmp and /run (in memory) and /var/tmp (on the disk of the instance) are writable.
     read_only_root: bool = False
+    # The command line of a program that confines itself and then executes its arguments. It is prepended to every
+    # command that runs inside the instance.
     prefix: tuple[str, ...] = ()
 
     @property
@@ -81,24 +79,20 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """The specification of an instance to start.
+    """The specification of an instance to start."""
 
-    `name` is unique in the testbed. `role` is the role of the instance in the scenario.
-    `ports` are the names of the interfaces that the instance will get. An instance to which no interface can be added
-    while it runs starts when they exist.
-    `netns` is an existing network namespace, such as that of a role, in which the instance runs. It outlives the
-    instance.
-    With `own_network`, the platform itself makes the networks of the instance (see `Docker.own_network`). `published`
-    is a TCP port of such an instance, in the format of `docker run --publish`: ADDRESS:PORT:INSIDE."""
-
-    name: str
-    role: str
+    name: str  # unique in the testbed
+    role: str  # in the scenario
     resources: Resources = field(default_factory=Resources)
     security: Security = field(default_factory=Security)
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    # Names of the interfaces that the instance will get. An instance to which no interface can be added while it runs
+    # starts when they exist.
     ports: tuple[str, ...] = ()
+    # An existing network namespace in which the instance runs, such as that of a role. It outlives the instance.
     netns: str | None = None
-    own_network: bool = False
+    own_network: bool = False  # the platform itself makes the networks of the instance (see `Docker.own_network`)
+    # A TCP port of an instance with its own network, as for `docker run --publish`: ADDRESS:PORT:INSIDE.
     published: str = ""
 
     def __post_init__(self) -> None:
@@ -152,28 +146,22 @@ class Tap:
 class Instance(ABC):
     """A running instance.
 
-    `netns` is the name (in /run/netns) of the network namespace to which links are connected.
-    `cgroup` is the cgroup that contains all processes of the instance, from which the host reads their usage.
-    `takes_taps`: its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
-    `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
-    `starts_on_links`: it can use only the links that exist when it starts, so it starts after they are connected.
-    `has_nftables`: its kernel supports nftables.
-    `memory_dir`: a directory inside the instance whose files are in memory, and are gone when the instance ends.
-    `daemon`: the cgroup of the daemon through which commands reach the instance; empty if there is none.
-    `idle_wake_ups_per_s`: how often this daemon wakes up when it is idle.
-    `sends_by_host`: the instance or its monitor sends packets from sockets in the DUT's namespace, so its links carry
-    none.
-    `host_cache`: QEMU's name of the cache mode in which the host caches a machine's disk; empty if unknown."""
+    `netns` is the name (in /run/netns) of the network namespace to which links are connected. `cgroup` is the cgroup
+    that contains all processes of the instance, from which the host reads their usage."""
 
+    # Its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
     takes_taps: ClassVar[bool] = False
-    shares_kernel: ClassVar[bool] = True
+    shares_kernel: ClassVar[bool] = True  # it runs on the host's kernel, with the host's nftables, clocks and processes
+    # It can use only the links that exist when it starts, so it starts after they are connected.
     starts_on_links: ClassVar[bool] = False
-    has_nftables: ClassVar[bool] = True
+    has_nftables: ClassVar[bool] = True  # its kernel supports nftables
+    # Inside the instance; its files are in memory, and are gone when the instance ends.
     memory_dir: ClassVar[str] = "/dev/shm"
-    idle_wake_ups_per_s: ClassVar[float] = 0.0
-    daemon: str = ""
+    idle_wake_ups_per_s: ClassVar[float] = 0.0  # how often an idle `daemon` wakes up
+    daemon: str = ""  # cgroup of the daemon through which commands reach the instance; empty if there is none
+    # The instance or its monitor sends packets from sockets in the DUT's namespace, so its links carry none.
     sends_by_host: bool = False
-    host_cache: str = ""
+    host_cache: str = ""  # QEMU's name of the cache mode in which the host caches a machine's disk; empty if unknown
     _commands: int = 0  # number of commands that `measure` and `during` have run
     _wake_ups_per_message: int | None = None  # wake-ups of the apparatus by a message into the instance and its answer
 
@@ -369,15 +357,13 @@ def configuration(port: Port) -> list[str]:
 class Platform(Part):
     """A way to host instances.
 
-    `version_argv` is a command that prints the version of the platform's program, for provenance (see
-    `host.facts.program`).
-    `confines` has the names of the fields of `Security` that the platform can apply.
-    `sends_by_host` and `shares_kernel` have the same meaning, and the same value, as in the platform's instances.
-    `confines`, `sends_by_host` and `shares_kernel` may depend on options."""
+    `confines`, `sends_by_host` and `shares_kernel` may depend on options. `sends_by_host` and `shares_kernel` have the
+    same meaning, and the same value, as in the platform's instances."""
 
     kind = "platform"
+    # Prints the version of the platform's program, for provenance (see `host.facts.program`).
     version_argv: ClassVar[tuple[str, ...]] = ()
-    confines: frozenset[str] = frozenset()
+    confines: frozenset[str] = frozenset()  # names of the fields of `Security` that the platform can apply
     sends_by_host: bool = False
     shares_kernel: bool = True
     start_s: ClassVar[float] = 0.15  # approximate seconds to start and end an instance; for plans without measurements

@@ -99,16 +99,14 @@ class HypervisorInstance(MachineInstance):
 
 
 class Hypervisor(Platform):
-    """A platform of guests. `program` must be installed; `remedy` says how. A boot fails after `boot_timeout_s`.
-
-    `emulates` is true if the guest's processor is emulated. An emulated processor has none of the flaws that kernels
-    mitigate."""
+    """A platform of guests."""
 
     options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
-    program: ClassVar[str]
-    remedy: ClassVar[str]
-    boot_timeout_s: ClassVar[float] = 30.0
+    program: ClassVar[str]  # must be installed
+    remedy: ClassVar[str]  # how to install the program
+    boot_timeout_s: ClassVar[float] = 30.0  # a boot fails after this time
     least_memory_bytes = 128 << 20
+    # The guest's processor is emulated, and so has none of the flaws that kernels mitigate.
     emulates: ClassVar[bool] = False
     start_s = 3.0
     shares_kernel = False

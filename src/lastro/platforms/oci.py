@@ -129,10 +129,12 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
 
     The mount disappears with the container. If the container has a user namespace, its root filesystem is a copy in
     which the files of root belong to FIRST_ID."""
-    tree, owner = testbed.image.tree, 0
+    tree = testbed.image.tree
+    owner = 0
     if spec.security.user_namespace:
         with testbed.session.building():
-            tree, owner = rootfs.shifted_tree(testbed.image, testbed.original, FIRST_ID, testbed.host), FIRST_ID
+            tree = rootfs.shifted_tree(testbed.image, testbed.original, FIRST_ID, testbed.host)
+            owner = FIRST_ID
     root, disk, lower = quoted(bundle / "rootfs", scratch, tree)
     options = f"lowerdir={lower},upperdir={disk}/upper,workdir={disk}/work"
     if spec.security.selinux:

@@ -134,7 +134,9 @@ class VirtualBoxInstance(HypervisorInstance):
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        """Switch the guest off, and delete it. At a signal, VBoxHeadless would save the guest's memory to a file."""
+        """Switch the guest off, and delete it.
+
+        VBoxManage does it: at a signal, VBoxHeadless would save the guest's memory to a file."""
         manage = self._platform.manage(self.testbed)
         if self._monitor is not None and self._monitor.alive():
             self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)

@@ -111,7 +111,8 @@ def _spread(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
 
 def _table(hoisted: Sequence[_Column], columns: Sequence[_Column]) -> Iterator[Text]:
     """Yield the head and the rows of a table; the `hoisted` columns become headings above their rows."""
-    widths, right = [column.width for column in columns], [at for at, column in enumerate(columns) if column.right]
+    widths = [column.width for column in columns]
+    right = [at for at, column in enumerate(columns) if column.right]
     yield from grid([[column.heading for column in columns]], right, widths)
     yield Text("─" * (_total(columns) - _GAP), style="dim")
 

@@ -27,52 +27,43 @@ class Milestones:
 class AlignedSeries:
     """A figure of series with one value per second, aligned at a mark, with a panel for each treatment.
 
-    `name` is the figure's file name without its suffix. `how` is a subtitle that explains what is drawn. `lines` maps
-    the label of each line to the names of the series whose sum it shows. `begin`, `end` and `back` are names of marks
-    in the note `timeline_s`, in seconds from the start of the series. Time 0 of the figure is the mark `begin`. The
-    figure starts `before_s` seconds before it, and ends at the mark `end`. If `back`, a later mark, is not empty,
-    vertical rules show `begin` and `back`, and the subtitle `events` explains these rules."""
+    `begin`, `end` and `back` are names of marks in the note `timeline_s`, in seconds from the start of the series. If
+    `back`, a later mark than `begin`, is not empty, vertical rules show both."""
 
-    name: str
+    name: str  # the figure's file name without its suffix
     title: str
-    how: str
+    how: str  # a subtitle that explains what is drawn
     axis: str
     quantity: str
-    lines: Mapping[str, tuple[str, ...]]
-    begin: str
-    end: str
-    before_s: int = 0
+    lines: Mapping[str, tuple[str, ...]]  # {label of a line: names of the series whose sum it shows}
+    begin: str  # time 0 of the figure
+    end: str  # where the figure ends
+    before_s: int = 0  # the figure starts this time before `begin`
     back: str = ""
-    events: str = ""
+    events: str = ""  # a subtitle that explains the vertical rules
 
 
 @dataclass(frozen=True, slots=True)
 class PairedSeries:
     """A figure of one series against another, such as loss against load, with a panel for each treatment.
 
-    `name` is the figure's file name without its suffix. `how` is a subtitle that explains the points.
+    Sample i of both series is one point. The samples of `y` are percentages, on a scale that shows both 0 and
+    thousandths of a per cent. The x axis is logarithmic."""
 
-    `x` and `y` are names of series; sample i of both is one point. The samples of `y` are percentages, on a scale that
-    shows both 0 and thousandths of a per cent. The x axis is logarithmic, and its values are divided by `per_unit`.
-
-    Horizontal lines are drawn at the percentages `goals`. The means of the metrics `found` are marked on the x axis.
-
-    `reached` is the name of a series with one sample per point: 1, or 0 if the x of the point is less than was
-    requested. Points with 0 are hollow, and `missed` is their label in the legend. Without this series, no point is
-    hollow."""
-
-    name: str
+    name: str  # the figure's file name without its suffix
     title: str
-    how: str
+    how: str  # a subtitle that explains the points
     x_axis: str
     y_axis: str
-    x: str
+    x: str  # name of a series; `y` alike
     y: str
-    goals: tuple[float, ...]
-    found: tuple[str, ...]
-    per_unit: float
+    goals: tuple[float, ...]  # percentages at which horizontal lines are drawn
+    found: tuple[str, ...]  # metrics whose means are marked on the x axis
+    per_unit: float  # divides the values on the x axis
+    # Name of a series with one sample per point: 1, or 0 if the x of the point is less than was requested. Points with
+    # 0 are hollow. Without this series, no point is hollow.
     reached: str
-    missed: str
+    missed: str  # label of the hollow points in the legend
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +83,8 @@ class LoadedHistogram:
 class QuantilesByLoad:
     """A figure of quantiles of histograms against the load of each histogram, with a panel for each treatment.
 
-    `quantiles` has the (label, quantile) of each line, in the order of the `metrics` of each of `points`. A quantile is
-    not drawn if a trial dropped its value for being too large, or if the generator's own delay may be more than the
-    fraction `most_own` of it. On the axes, values of the histograms are divided by `per_unit`, and loads by
-    `load_per_unit`."""
+    A quantile is not drawn if a trial dropped its value for being too large, or if the generator's own delay may be
+    more than the fraction `most_own` of it."""
 
     name: str
     title: str
@@ -103,28 +92,25 @@ class QuantilesByLoad:
     x_axis: str
     y_axis: str
     points: tuple[LoadedHistogram, ...]
+    # (label, quantile) of each line, in the order of the `metrics` of each of `points`.
     quantiles: tuple[tuple[str, float], ...]
-    per_unit: float
-    load_per_unit: float
+    per_unit: float  # divides the values of the histograms on the axis
+    load_per_unit: float  # divides the loads on the axis
     most_own: float
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileCurves:
-    """A figure of the value at each quantile of a histogram, on a scale of nines, with a line for each treatment.
-
-    `title` has the placeholder {load}, which the text `load` fills. `histogram` is the name of the histogram that is
-    drawn, and `own` that of the histogram of the load generator alone. On the axis, values are divided by
-    `per_unit`."""
+    """A figure of the value at each quantile of a histogram, on a scale of nines, with a line for each treatment."""
 
     name: str
-    title: str
-    load: str
+    title: str  # with the placeholder {load}
+    load: str  # text for the placeholder
     how: str
     y_axis: str
-    histogram: str
-    own: str
-    per_unit: float
+    histogram: str  # name of the histogram that is drawn
+    own: str  # name of the histogram of the load generator alone
+    per_unit: float  # divides the values on the axis
 
 
 ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | QuantileCurves
@@ -132,18 +118,16 @@ ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | Q
 
 @dataclass(frozen=True, slots=True)
 class SizedFactor:
-    """A factor whose levels have sizes, such as topologies; the report shows how each metric grows with the sizes.
+    """A factor whose levels have sizes, such as topologies.
 
-    `measures` are the names of the sizes in the note `network` of a trial, and `columns` the headings of these sizes in
-    tables. `of_level` maps the name of a level to its sizes, for a level without a trial; it returns None if the name
-    does not show them. `heading` is the heading of the sizes together, with the placeholder {factor}. `explanation`
-    explains the verdicts of the report on growth."""
+    The report shows how each metric grows with the sizes."""
 
     factor: str
-    measures: tuple[str, ...]
-    columns: tuple[str, ...]
-    heading: str
-    explanation: str
+    measures: tuple[str, ...]  # names of the sizes in the note `network` of a trial
+    columns: tuple[str, ...]  # headings of these sizes in tables
+    heading: str  # of the sizes together, with the placeholder {factor}
+    explanation: str  # of the verdicts of the report on growth
+    # Maps the name of a level to its sizes, for a level without a trial; returns None if the name does not show them.
     of_level: Callable[[str], tuple[int, ...] | None]
 
 

@@ -15,10 +15,7 @@ RemarkKind = Literal["acknowledged", "muted", "unmuted"]
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """The mean of a metric over the `n` valid trials of a treatment, and the ends of its confidence interval, if any.
-
-    `marks` are the kinds of remarks on the values, such as "generator-limited". If `bounded` is true, some values are
-    only lower bounds, and so the mean is a lower bound, too."""
+    """The mean of a metric over the `n` valid trials of a treatment, with its confidence interval, if any."""
 
     levels: Levels
     metric: str
@@ -26,26 +23,22 @@ class StoredSummary:
     mean: float
     low: float | None = None
     high: float | None = None
-    marks: tuple[str, ...] = ()
-    bounded: bool = False
+    marks: tuple[str, ...] = ()  # kinds of remarks on the values, such as "generator-limited"
+    bounded: bool = False  # some values are only lower bounds, and so the mean is a lower bound, too
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """A campaign in a history: when its first trial began, its results, and what may have affected them.
-
-    `measured_utc` is the time of its first trial. `settings` are the constants of its study, and `facts` the properties
-    of its host that may affect results. `label` is the user's name for the campaign, such as a commit or a tag; it may
-    be empty."""
+    """A campaign in a history: when its first trial began, its results, and what may have affected them."""
 
     campaign: str
-    measured_utc: str
-    label: str
+    measured_utc: str  # when its first trial began
+    label: str  # the user's name for the campaign, such as a commit or a tag; may be empty
     study: str
     scenario: str
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # constants of its study
     host: str
-    facts: Mapping[str, str]
+    facts: Mapping[str, str]  # properties of its host that may affect results
     metrics: tuple[Metric, ...]
     summaries: tuple[StoredSummary, ...]
 
@@ -56,17 +49,14 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRemark:
-    """A remark of a user: the change at the point `at` is acknowledged, or series are muted or unmuted.
-
-    `text` is the reason. The remark applies to the series of `metric` with these `levels`. An empty `metric` means all
-    metrics, and empty `levels` mean all levels."""
+    """A remark of a user: the change at the point `at` is acknowledged, or series are muted or unmuted."""
 
     kind: RemarkKind
     said_utc: str
-    text: str
+    text: str  # the reason
     at: str = ""
-    metric: str = ""
-    levels: Levels = field(default_factory=dict)
+    metric: str = ""  # of the series to which the remark applies; empty: all metrics
+    levels: Levels = field(default_factory=dict)  # of the series to which the remark applies; empty: all levels
 
 
 @dataclass(frozen=True, slots=True)

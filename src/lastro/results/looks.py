@@ -1,4 +1,4 @@
-"""The looks at a campaign that runs until a decision is made, as its database stores them. Pure."""
+"""Interim analyses ("looks") of a campaign that runs until a decision is made, as its database stores them. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ Stop = Literal["", "decided", "most blocks", "time"]
 class Look:
     """The result of a look after `block` whole blocks, and whether the campaign stopped.
 
-    Candidates are given by their indices, as in `analysis.decision`. `accepted` and `rejected` are the candidates that
-    this look and all earlier ones have decided. `dropped` are only those that this look dropped. `recommended` is the
-    candidate that is best so far, if any. `stop` is the reason why the campaign stopped; empty if it continued."""
+    Candidates are given by their indices, as in `analysis.decision`."""
 
     block: int
     at_utc: str
-    accepted: tuple[int, ...]
+    accepted: tuple[int, ...]  # by this look or an earlier one; `rejected` alike
     rejected: tuple[int, ...]
-    dropped: tuple[DroppedCandidate, ...]
-    recommended: int | None
-    stop: Stop = ""
+    dropped: tuple[DroppedCandidate, ...]  # by this look alone
+    recommended: int | None  # the best candidate so far, if any
+    stop: Stop = ""  # why the campaign stopped; empty if it continued
 
     @property
     def numbers(self) -> tuple[int, ...]:

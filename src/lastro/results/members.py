@@ -12,17 +12,14 @@ NAMELESS = "anonymous"  # the name of every host in an anonymous bundle
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the campaigns that a report merges, or one testbed of a campaign with a fleet.
+    """One of the campaigns that a report merges, or one testbed of a campaign with a fleet."""
 
-    `directory` is the directory of the campaign, or, if `testbed` is true, the name of the testbed. `blocks` and
-    `trials` are the numbers that its blocks and trials have in the report. `changes` are the command-line options that
-    changed its study from the study file; empty if they are equal in all campaigns."""
-
-    directory: str
+    directory: str  # of the campaign; if `testbed`, the name of the testbed
     provenance: Provenance
-    blocks: Collection[int]
-    trials: Collection[int]
+    blocks: Collection[int]  # the numbers of its blocks in the report
+    trials: Collection[int]  # the numbers of its trials in the report
     testbed: bool = False
+    # Command-line options that changed its study from the study file; empty if equal in all campaigns.
     changes: tuple[str, ...] = ()
 
 

@@ -32,11 +32,6 @@ LaterHistograms = Callable[[Iterable[tuple[int, int]]], "list[list[NamedHistogra
 class CampaignData:
     """The data of a campaign for a report, without transcripts, which `lastro show` reads trial by trial.
 
-    `attempts` are in running order. `events` are (UTC time, kind, text). `members` are the campaigns if several were
-    merged (`results.merge`), or the testbeds of a fleet if several measured; else it is empty. A segment in `segments`
-    begins where the campaign continued on a changed host. `looks` is empty unless this is a single campaign that runs
-    until a decision is made.
-
     Raw series may be larger than all other data, so they are loaded later. When it is called with (trial, attempt)
     pairs, `later_series` opens the campaign again, and returns the series of each pair, in the order of the pairs.
     `later_histograms` does the same for histograms."""
@@ -45,16 +40,18 @@ class CampaignData:
     study: Study
     treatments: list[TreatmentRow]
     trials: list[TrialRow]
-    attempts: list[Attempt]
+    attempts: list[Attempt]  # in running order
     provenance: Provenance
     calibrations: dict[str, Any]
     noise_floor: Any
-    events: list[tuple[str, str, str]]
+    events: list[tuple[str, str, str]]  # (UTC time, kind, text)
     later_series: LaterSeries
     later_histograms: LaterHistograms
+    # The campaigns if several were merged (`results.merge`), or the testbeds of a fleet if several measured; else
+    # empty.
     members: tuple[Member, ...] = ()
-    segments: tuple[HostSegment, ...] = ()
-    looks: tuple[Look, ...] = ()
+    segments: tuple[HostSegment, ...] = ()  # each begins where the campaign continued on a changed host
+    looks: tuple[Look, ...] = ()  # empty unless this is a single campaign that runs until a decision is made
 
 
 def load_campaign(store: Store) -> CampaignData:

@@ -63,22 +63,19 @@ class Runner:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One execution of a trial. `measurements` maps metric names to values, and invalid attempts may have them, too.
+    """One execution of a trial."""
 
-    `trial`, `block` and `attempt` are numbers from 1, and `treatment` is an index from 0. `testbed` is empty unless the
-    campaign has a fleet."""
-
-    trial: int
+    trial: int  # from 1; `block` and `attempt` alike
     block: int
-    treatment: int
+    treatment: int  # from 0
     attempt: int
     started_utc: str
     duration_s: float
     valid: bool
     reasons: tuple[str, ...]
     notes: dict[str, Any]
-    measurements: dict[str, float]
-    testbed: str = ""
+    measurements: dict[str, float]  # {metric: value}; invalid attempts may have them, too
+    testbed: str = ""  # empty unless the campaign has a fleet
 
     @cached_property
     def typed_notes(self) -> TrialNotes:

@@ -111,21 +111,17 @@ KINDS_OF_REMARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The reading of one instrument or meter in one trial: measurements by metric name, and their series.
-
-    `payload_bytes` is the amount of data that the receiver got, which the witnesses of the path must confirm.
-    `lasted_s` is the duration of this transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
-    trial. `remarks` become marks in the report. `really` describes how the values were measured, such as
-    {"page cache": "in use"}; its texts must be equal in all trials of a treatment."""
+    """The reading of one instrument or meter in one trial: measurements by metric name, and their series."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
-    payload_bytes: int = 0
+    payload_bytes: int = 0  # data that the receiver got, which the witnesses of the path must confirm
     invalid_because: tuple[str, ...] = ()
-    notes: dict[str, object] = field(default_factory=dict)
-    remarks: tuple[Remark, ...] = ()
+    notes: dict[str, object] = field(default_factory=dict)  # stored with the trial
+    remarks: tuple[Remark, ...] = ()  # become marks in the report
+    # How the values were measured, such as {"page cache": "in use"}; equal in all trials of a treatment.
     really: dict[str, str] = field(default_factory=dict)
-    lasted_s: float = 0.0
+    lasted_s: float = 0.0  # duration of the transfer of `payload_bytes` by the receiver's clock; 0 if unknown
     histograms: tuple[PackedHistogram, ...] = ()
 
 

@@ -14,19 +14,15 @@ DUT = "dut"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An instance in its role, or the network namespace of a role, which has no platform.
-
-    `platform` is a level of the factor platform, such as 'docker:storage=vfs'. `does` describes what the programs in
-    the instance do. `anomaly` is the load that a noisy neighbour makes. `host` is the name of the machine. `count` is
-    the number of identical instances; the topology has the links of only the first of them."""
+    """An instance in its role, or the network namespace of a role, which has no platform."""
 
     role: str
-    platform: str = ""
-    does: str = ""
+    platform: str = ""  # a level of the factor platform, such as 'docker:storage=vfs'
+    does: str = ""  # what the programs in the instance do
     isolation: str = ""
-    anomaly: str = ""
-    host: str = ""
-    count: int = 1
+    anomaly: str = ""  # the load that a noisy neighbour makes
+    host: str = ""  # name of the machine
+    count: int = 1  # number of identical instances; the topology has the links of only the first of them
 
 
 @dataclass(frozen=True, slots=True)

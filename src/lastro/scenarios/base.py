@@ -77,30 +77,27 @@ class CalibrationKind:
 
 
 class Declaration(ABC):
-    """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
+    """The choices that a scenario offers to a study, and the durations of its trials.
 
-    `parts` are the kinds of part that a study may choose. `usable` maps a kind to the base classes of the parts that
-    may be chosen. Parts of a kind in `combinable` may be joined by '+', and those of a kind in `chainable` by '>'. The
-    key of a calibration begins with a name in `calibration_kinds`, followed by a slash. `figures` are added to reports.
-    If `sized` is a factor, reports show how metrics grow with it. If a study names no metrics, those in `leads` come
-    first."""
+    Nothing here needs a testbed."""
 
     kind = "scenario"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    parts: ClassVar[tuple[str, ...]] = ()
-    usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}
-    combinable: ClassVar[frozenset[str]] = frozenset()
-    chainable: ClassVar[frozenset[str]] = frozenset()
+    parts: ClassVar[tuple[str, ...]] = ()  # kinds of part that a study may choose
+    usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}  # {kind: base classes of the parts that may be chosen}
+    combinable: ClassVar[frozenset[str]] = frozenset()  # kinds whose parts may be joined by '+'
+    chainable: ClassVar[frozenset[str]] = frozenset()  # kinds whose parts may be joined by '>'
     settings: ClassVar[tuple[Setting[Any], ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    leads: ClassVar[tuple[str, ...]] = ()
+    leads: ClassVar[tuple[str, ...]] = ()  # metrics that come first if a study names no metrics
     needs_root: ClassVar[bool] = True
     takes_sysctls: ClassVar[bool] = False  # whether its instances get the sysctls of a variant
+    # The key of a calibration begins with one of these names and a slash.
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
-    figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
-    sized: ClassVar[SizedFactor | None] = None
+    figures: ClassVar[tuple[ScenarioFigure, ...]] = ()  # added to reports
+    sized: ClassVar[SizedFactor | None] = None  # reports show how metrics grow with this factor
     roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that the scenario uses; a three-node testbed has more
 
     def __init_subclass__(cls) -> None:
@@ -422,7 +419,8 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
     """Return {part: names of its metrics that the scenario itself does not have}, without parts that have none."""
-    usable, of_scenario = scenario.part_names(kind), {metric.name for metric in scenario.metrics}
+    usable = scenario.part_names(kind)
+    of_scenario = {metric.name for metric in scenario.metrics}
     further: dict[str, frozenset[str]] = {}
     for info in registry.parts(kind).values():
         names = frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) - of_scenario

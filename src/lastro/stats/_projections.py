@@ -104,17 +104,14 @@ def sum_of_squares(part: Floats, n: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LinearModel:
-    """A fitted linear model: the columns of each term and the response `z`, as coordinates in the space of all columns.
+    """A fitted linear model, with coordinates in the space of all columns."""
 
-    `fitted` has the fitted response of each value; `rank` is the rank of the whole model, including the mean.
-    `orthogonal` is True if each column is orthogonal to all others, as in a balanced design."""
-
-    terms: tuple[Floats, ...]
+    terms: tuple[Floats, ...]  # the columns of each term, as coordinates
     intercept: Floats
-    z: Floats
-    fitted: Floats
-    rank: int
-    orthogonal: bool
+    z: Floats  # the response, as coordinates
+    fitted: Floats  # the fitted response of each value
+    rank: int  # of the whole model, including the mean
+    orthogonal: bool  # whether each column is orthogonal to all others, as in a balanced design
 
     @classmethod
     def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> LinearModel:

@@ -36,17 +36,15 @@ MOST_COLUMNS = 1000
 class Effect:
     """One line of the table: a factor, an interaction, the block or the residual.
 
-    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model). `explained` is the
-    fraction of the total variation, from 0 to 1 (Jain, section 17.4). `f` and `p` are None if there is no test; the
-    notes say why."""
+    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model)."""
 
     factors: tuple[str, ...]
     df: int
     ss: float
     ms: float | None
-    f: float | None
+    f: float | None  # None if there is no test; the notes say why; `p` alike
     p: float | None
-    explained: float
+    explained: float  # fraction of the total variation, from 0 to 1 (Jain, section 17.4)
 
     @property
     def name(self) -> str:
@@ -55,16 +53,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """The table of an analysis of variance. `effects` holds the block first, then factors, then interactions.
+    """The table of an analysis of variance."""
 
-    `log` is True if logarithms were fitted. `n` counts the values. `notes` explains aliased and untestable effects."""
-
-    log: bool
-    effects: tuple[Effect, ...]
+    log: bool  # whether logarithms were fitted
+    effects: tuple[Effect, ...]  # the block first, then factors, then interactions
     residual: Effect
     total_ss: float
-    n: int
-    notes: tuple[Note, ...]
+    n: int  # number of values
+    notes: tuple[Note, ...]  # on aliased and untestable effects
 
     def effect(self, *factors: str) -> Effect:
         """Return the effect of these factors, named in any order. Raises: KeyError when the model has none."""

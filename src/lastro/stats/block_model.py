@@ -49,37 +49,33 @@ _CONFIDENCE = 0.95  # of the intervals that show whether a mean is distinguishab
 class CellEstimate:
     """A weighted sum of cell means, in the unit of the modelled values, which may be logarithms.
 
-    `error` is the standard error, with `df` degrees of freedom. `error_direction` is a unit vector in the space of all
-    noise: the scalar product of the vectors of two estimates is the correlation of their errors. Both are None if a
-    cell has only one value, so that its noise is not known. `bias` is the most that rounding to the resolution of the
-    tool may have added. `least_p` is the p to use if nothing varies (`student`). If `paired`, `n` counts the blocks
-    that have values both of cells with positive weights and of cells with negative weights; else `n` counts values. If
-    `unlinked`, no common cells link the campaigns that measured the cells, so there is no error."""
+    `error` and `error_direction` are None if a cell has only one value, so that its noise is not known."""
 
     value: float
-    error: float | None
-    df: float
+    error: float | None  # the standard error
+    df: float  # degrees of freedom of `error`
+    # A unit vector in the space of all noise: the scalar product of the vectors of two estimates is the correlation of
+    # their errors.
     error_direction: Floats | None
-    bias: float
-    least_p: float
+    bias: float  # the most that rounding to the resolution of the tool may have added
+    least_p: float  # the p to use if nothing varies (`student`)
+    # Number of values; if `paired`, of the blocks that have values both of cells with positive weights and of cells
+    # with negative weights.
     n: int
     paired: bool
-    unlinked: bool = False
+    unlinked: bool = False  # no common cells link the campaigns that measured the cells, so there is no error
 
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
-    """The fitted model of one metric: of the logarithms of the values if `log`, else of the values.
-
-    `blocked` is the fit with an effect for each block; `unblocked` is the fit with an effect for each campaign instead.
-    `step` is the resolution of the values; 0 if they are exact. If the values are `non_negative` by nature, intervals
-    of means and ratios do not extend below zero. `raw` is the model of the values themselves; None unless `log`."""
+    """The fitted model of one metric: of the logarithms of the values if `log`, else of the values."""
 
     log: bool
-    blocked: _Fit
-    unblocked: _Fit
-    step: float
-    raw: BlockModel | None = None
+    blocked: _Fit  # the fit with an effect for each block
+    unblocked: _Fit  # the fit with an effect for each campaign instead
+    step: float  # resolution of the values; 0 if they are exact
+    raw: BlockModel | None = None  # the model of the values themselves; None unless `log`
+    # The values are so by nature; then intervals of means and ratios do not extend below zero.
     non_negative: bool = False
 
     @classmethod
@@ -224,57 +220,52 @@ class _ValueCodes:
 
 @dataclass(frozen=True, slots=True)
 class _WeightedSum:
-    """A weighted sum of cell means, in the scaled unit (`CentredValues`), with the weights that determine its error.
-
-    `cells` are the indices of the cells whose `weights` are not zero, and `total` is the sum of the weights.
-    `block_weights` are the weights of the block columns, which adjust for blocks that lack some cell; they are zero or
-    empty if every block has all cells. `unlinked` is True if no blocks link the cells."""
+    """A weighted sum of cell means, in the scaled unit (`CentredValues`), with the weights that determine its error."""
 
     value: float
-    cells: Codes
+    cells: Codes  # indices of the cells whose `weights` are not zero
     weights: Floats
-    total: float
+    total: float  # sum of the weights
+    # Weights of the block columns, which adjust for blocks that lack some cell; zero or empty if every block has all
+    # cells.
     block_weights: Floats
-    unlinked: bool
+    unlinked: bool  # no blocks link the cells
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
     """A least-squares fit: means of cells and effects of blocks, in the scaled unit (`CentredValues`).
 
-    Arrays over cells: `means`; `counts` of values; `variances` of one value, with `variance_df` degrees of freedom;
-    `residual_df`, the degrees of freedom of the cell's residuals; `steps`, the resolution of readings; `grid`, how far
-    a search may have missed the mean. `steps` and `grid` are in the unit of the values. `own_variances` has the
-    variance from the residuals of one cell only, for each cell whose `residual_df` is above zero.
-
-    `table` has the number of values of each (cell, block). `whiten` has the block columns, which are orthogonal to the
-    cells and have a Euclidean norm of 1 over all values. `root` times its transpose is their covariance. `complete` is
-    True if every block has all cells, so that no comparison needs an adjustment for blocks. `block_variance` is the
-    variance of the mean of the block `effects`. `squares` is the sum of squares of all residuals, with `df` degrees of
-    freedom."""
+    `means`, `counts`, `variances`, `variance_df`, `residual_df`, `steps` and `grid` are arrays over cells. `steps` and
+    `grid` are in the unit of the values. The covariance of the block columns is `root` times its transpose."""
 
     index: dict[Hashable, int]
     means: Floats
-    counts: Floats
-    table: Floats
+    counts: Floats  # number of values
+    table: Floats  # number of values of each (cell, block)
+    # The block columns, which are orthogonal to the cells and have a Euclidean norm of 1 over all values.
     whiten: Floats
-    effects: Floats
-    squares: float
-    df: int
+    effects: Floats  # of blocks
+    squares: float  # sum of squares of all residuals
+    df: int  # degrees of freedom of `squares`
     data: CentredValues
-    variances: Floats
-    variance_df: Floats
-    residual_df: Floats
+    variances: Floats  # of one value
+    variance_df: Floats  # degrees of freedom of `variances`
+    residual_df: Floats  # degrees of freedom of the cell's residuals
+    # Variance from the residuals of one cell only, for each cell whose `residual_df` is above zero.
     own_variances: Floats
-    complete: bool
+    complete: bool  # every block has all cells, so that no comparison needs an adjustment for blocks
     root: Floats
-    block_variance: float
-    steps: Floats
-    grid: Floats
+    block_variance: float  # of the mean of the block `effects`
+    steps: Floats  # resolution of readings
+    grid: Floats  # how far a search may have missed the mean
 
     @classmethod
     def of(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> _Fit:
-        data, index, rows, columns = CentredValues.of(values), codes.index, codes.cell, codes.block
+        data = CentredValues.of(values)
+        index = codes.index
+        rows = codes.cell
+        columns = codes.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
         design = BlockColumns.of(table)
@@ -345,7 +336,8 @@ class _Fit:
 
     def estimate(self, weighted: _WeightedSum) -> CellEstimate:
         """Return the sum with its error, in the unit of the values; without an error if the noise is not known."""
-        value, blocked = weighted.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
+        value = weighted.value * self.data.scale
+        blocked = self.n_blocks > 1 and float(self.table.max()) <= 1
         sizes = [int(count) for count in self.counts[weighted.cells]]
         n_paired = self._n_paired_blocks(weighted) if blocked else 0
         n, paired = n_paired or sum(sizes), n_paired > 0

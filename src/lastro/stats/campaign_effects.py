@@ -79,23 +79,18 @@ def linked(metric: MetricTrials, campaigns: Campaigns) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _CampaignEffects:
-    """The shifts of the campaigns in one metric, {block: shift}, and how far campaigns differ.
-
-    `between` is the variance of the `n` shifts. `own` is the variance of what is left of the means of cells in single
-    campaigns, with `own_df` degrees of freedom, and `noise` the part of it that the noise of trials explains. `step` is
-    the resolution of the values. `of_cells` has the indices of the campaigns that measured each cell, and `n_shared` is
-    the number of cells that all of them measured."""
+    """The shifts of the campaigns in one metric, and how far campaigns differ."""
 
     log: bool
-    step: float
-    shifts: Mapping[int, float]
-    of_cells: Mapping[tuple[int, int], tuple[int, ...]]
-    n_shared: int
-    n: int
-    between: float
-    own: float
-    own_df: int
-    noise: float
+    step: float  # resolution of the values
+    shifts: Mapping[int, float]  # {block: shift}
+    of_cells: Mapping[tuple[int, int], tuple[int, ...]]  # indices of the campaigns that measured each cell
+    n_shared: int  # number of cells that all campaigns measured
+    n: int  # number of shifts
+    between: float  # variance of the shifts
+    own: float  # variance of what is left of the means of cells in single campaigns
+    own_df: int  # degrees of freedom of `own`
+    noise: float  # the part of `own` that the noise of trials explains
 
     @classmethod
     def of(cls, metric: MetricTrials, campaigns: Campaigns) -> _CampaignEffects:

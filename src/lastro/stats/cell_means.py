@@ -73,22 +73,17 @@ class MeanDraws:
 
 @dataclass(frozen=True, slots=True)
 class _FittedMetric:
-    """The fitted model of one metric; arrays are by candidate and condition, and NaN without a value.
-
-    `noise` is the variance of a value of a cell, with `df` degrees of freedom; `error` is the variance of the cell's
-    mean if `noise` were 1. `between` is the variance of the effects of the `n_blocks` blocks, and `inner` the variance
-    that these would have from the noise of the cells alone, if `noise` were 1. `residuals` are {(candidate, condition,
-    block): value}."""
+    """The fitted model of one metric; arrays are by candidate and condition, and NaN without a value."""
 
     log: bool
     means: Floats
-    noise: Floats
-    df: Floats
-    error: Floats
-    between: float
-    inner: float
+    noise: Floats  # variance of a value of a cell
+    df: Floats  # degrees of freedom of `noise`
+    error: Floats  # variance of the cell's mean if `noise` were 1
+    between: float  # variance of the effects of the `n_blocks` blocks
+    inner: float  # variance that these effects would have from the noise of the cells alone, if `noise` were 1
     n_blocks: int
-    residuals: Mapping[tuple[int, int, int], float]
+    residuals: Mapping[tuple[int, int, int], float]  # {(candidate, condition, block): value}
 
     @classmethod
     def of(cls, metric: MetricTrials, n_candidates: int, n_conditions: int) -> _FittedMetric:

@@ -38,17 +38,15 @@ Values = npt.NDArray[np.float64]
 class ChangePoint:
     """A change of level between two values of a series.
 
-    `at` is the index of the first value after the change; with 95 % confidence, the true index lies from `first` to
-    `last`. `before` and `after` are the means of the two segments, and `ratio` is after / before. `p` is corrected for
-    all places where the change could have been."""
+    With 95 % confidence, the true index lies from `first` to `last`."""
 
-    at: int
+    at: int  # index of the first value after the change
     first: int
     last: int
-    before: float
-    after: float
-    ratio: Estimate
-    p: float
+    before: float  # mean of the segment before the change
+    after: float  # mean of the segment after the change
+    ratio: Estimate  # `after` / `before`
+    p: float  # corrected for all places where the change could have been
 
 
 @dataclass(frozen=True, slots=True)

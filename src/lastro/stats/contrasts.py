@@ -37,16 +37,14 @@ NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 class MeanComparison:
     """A comparison of two sides: their ratio, and their difference in the unit of the values.
 
-    Both intervals and `p_adjusted` are corrected for the family of comparisons; `p` is not. `error` is the standard
-    error of the difference, or of the difference of logarithms if `log`. `critical` is the critical value, in standard
-    errors."""
+    Both intervals are corrected for the family of comparisons."""
 
     ratio: Estimate
     difference: Estimate
-    p: float | None
-    p_adjusted: float | None
-    error: float | None
-    critical: float | None
+    p: float | None  # uncorrected
+    p_adjusted: float | None  # corrected for the family of comparisons
+    error: float | None  # standard error of the difference, or of the difference of logarithms if `log`
+    critical: float | None  # the critical value, in standard errors
     log: bool
 
     def differs(self, alpha: float) -> bool:

@@ -59,22 +59,19 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimated value and its interval: of a mean, a weighted sum of means, a ratio of means, or a new value.
-
-    `n` counts blocks when `pairing` is "paired", else values, or the hosts or draws that the estimate comes from.
-    `absent_because` is the reason if the value or the interval is None. With a `bound`, the truth is only known to be
-    at least, or at most, the value (`stats.censored`). `p` is that of the hypothesis that the value is zero (for a
-    ratio: that it is 1, or that its numerator is zero), with `df` degrees of freedom. For a ratio to a baseline,
-    `sides` has the numbers of values of the treatment and of the baseline."""
+    """An estimated value and its interval: of a mean, a weighted sum of means, a ratio of means, or a new value."""
 
     value: float | None
     interval: Interval | None
+    # Number of blocks if `pairing` is "paired", else of values, or of the hosts or draws that the estimate comes from.
     n: int
-    absent_because: Note | None = None
-    bound: Bound = ""
+    absent_because: Note | None = None  # the reason if the value or the interval is None
+    bound: Bound = ""  # if set, the truth is only known to be at least, or at most, the value (`stats.censored`)
+    # Of the hypothesis that the value is zero; for a ratio: that it is 1, or that its numerator is zero.
     p: float | None = None
-    df: float | None = None
+    df: float | None = None  # degrees of freedom of `p`
     pairing: Pairing = "unpaired"
+    # For a ratio to a baseline, the numbers of values of the treatment and of the baseline.
     sides: tuple[int, int] = (0, 0)
 
     @property

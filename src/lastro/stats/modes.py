@@ -81,7 +81,8 @@ def least_distance(df: float) -> float:
 
 def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
     """Return the second mode of the values, {cell: {block: value}}; None if there is none, or for too few values."""
-    rows, blocks = list(cells), sorted({block for by_block in cells.values() for block in by_block})
+    rows = list(cells)
+    blocks = sorted({block for by_block in cells.values() for block in by_block})
     places = {block: at for at, block in enumerate(blocks)}
     values = np.full((len(rows), len(blocks)), np.nan)
     for at, by_block in enumerate(cells.values()):
@@ -159,7 +160,8 @@ class _ValueGrid:
 
     def best_split(self) -> _Split | None:
         """Return the split with the least sum of squared residuals; None where the values do not vary."""
-        polished, residuals = self._median_polish(), self._residuals(np.where(self.measured, self.values, 0.0))
+        polished = self._median_polish()
+        residuals = self._residuals(np.where(self.measured, self.values, 0.0))
         ends = np.quantile(polished[self.measured], (*_CUTS, *(1 - cut for cut in _CUTS)))
         with np.errstate(invalid="ignore"):
             starts = [polished < end for end in ends[: len(_CUTS)]] + [polished > end for end in ends[len(_CUTS) :]]
@@ -207,11 +209,11 @@ class _ValueGrid:
         return residuals
 
     def _exchange_to_fewest(self, apart: Marks) -> Marks:
-        """Exchange the modes of all trials of some treatments and blocks, so that the fewest trials are apart.
+        """Exchange the modes of whole treatments and blocks, so that as few trials as possible are in the second mode.
 
-        The fit stays the same, since the mean of an exchanged treatment or block changes by the distance. The search
-        has several starts: the given assignment, and for each treatment the one with the blocks exchanged in which this
-        treatment is apart."""
+        The fit stays the same: the mean of an exchanged treatment or block changes by the distance. The search has
+        several starts. One is the given assignment. For each treatment, another one exchanges all blocks in which that
+        treatment is in the second mode."""
         rows = range(min(len(apart), _MOST_STARTS)) if self.blocked else ()
         starts = (apart, *(self.measured & (apart ^ apart[row]) for row in rows))
         return min(map(self._exchange_majorities, starts), key=np.sum)

@@ -49,19 +49,15 @@ class MeasuredEffect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PooledMean:
-    """The mean of the true effects over hosts like these, in the unit of the effects.
+    """The mean of the true effects over hosts like these, in the unit of the effects."""
 
-    `estimate` is the mean, with the standard error `error` and `df` degrees of freedom; its `n` counts the hosts. `tau`
-    is the standard deviation of the true effects between hosts. `q` is Cochran's Q, and `q_p` the p of no difference
-    between hosts. `prediction` is the interval for the true effect on a new host."""
-
-    estimate: Estimate
-    error: float
-    df: int
-    tau: Estimate
-    q: float
-    q_p: float
-    prediction: Interval
+    estimate: Estimate  # the mean; its `n` is the number of hosts
+    error: float  # standard error of the mean
+    df: int  # degrees of freedom of `error`
+    tau: Estimate  # standard deviation of the true effects between hosts
+    q: float  # Cochran's Q
+    q_p: float  # the p of no difference between hosts
+    prediction: Interval  # interval for the true effect on a new host
 
     def p_of(self, bound: float, side: Side) -> float:
         """Return the p of the test whether the mean is above, below, or on either side of a bound."""

@@ -51,5 +51,6 @@ def _mean(values: Sequence[float], confidence: float) -> Estimate:
     """Return the mean with its interval and the p of a mean of zero; without an interval if the values are equal."""
     summary, n = describe(values, confidence), len(values)
     error = (summary.sd or 0.0) / math.sqrt(n)
-    p, why = t_p(summary.mean, error, n - 1.0, least_paired_p(n)), None if error else Note(NO_SPREAD)
+    p = t_p(summary.mean, error, n - 1.0, least_paired_p(n))
+    why = None if error else Note(NO_SPREAD)
     return Estimate(summary.mean, summary.interval if error else None, n, why, p=p, df=n - 1.0)

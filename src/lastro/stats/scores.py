@@ -23,17 +23,16 @@ from lastro.stats.intervals import Estimate, posterior_median
 class StudyTrials:
     """The trials of one metric of a study, over `n_conditions` conditions of equal weight.
 
-    `higher` is True if higher values are better. The candidates of `trials` may be variants of the candidates of the
-    score, such as a platform with different storage: `variants` has for each candidate of `trials` the index of its
-    candidate of the score. The first variant with values counts instead of the best one, because the maximum of several
-    noisy means is too good on average. `campaigns` are {block: campaign} if there are several."""
+    The candidates of `trials` may be variants of the candidates of the score, such as a platform with different
+    storage. The first variant with values counts instead of the best one, because the maximum of several noisy means is
+    too good on average."""
 
     trials: MetricTrials
-    variants: tuple[int, ...]
+    variants: tuple[int, ...]  # for each candidate of `trials`, the index of its candidate of the score
     n_conditions: int
-    higher: bool
+    higher: bool  # whether higher values are better
     weight: float = 1.0
-    campaigns: Campaigns | None = None
+    campaigns: Campaigns | None = None  # {block: campaign} if there are several
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ def nominal_level(fractions: tuple[float, ...], alpha: float) -> float:
 
     if not all(a < b for a, b in pairwise((0.0, *fractions, 1.0 + 1e-9))) or not 0 < alpha < 1:
         raise ValueError("fractions of the data that grow to 1 at most, and an alpha between 0 and 1")
-    walk, mass, before, boundary = np.zeros(1), np.ones(1), 0.0, math.inf  # points of the walk, with their probability
+    walk, mass = np.zeros(1), np.ones(1)  # points of the walk, with their probability
+    before, boundary = 0.0, math.inf
     for fraction in fractions:
         size, step = math.sqrt(fraction), math.sqrt(fraction - before)
         boundary = _boundary(walk, mass, size, step, spent(fraction, alpha) - spent(before, alpha))

@@ -51,7 +51,8 @@ def exclusions(
                         levels.append(level)
             when[name] = tuple(levels)
             if absent:
-                listed, leaves = ", ".join(map(shown, absent)), "" if levels else ", so the rule leaves out nothing"
+                listed = ", ".join(map(shown, absent))
+                leaves = "" if levels else ", so the rule leaves out nothing"
                 problems.note(place, f"the study has no {name} {listed}{leaves}")
         if all(when.values()):
             applicable.append(Exclusion(when, rule.reason))

@@ -52,30 +52,26 @@ class Setting(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """The choices that a scenario offers to a study.
-
-    `parts` is {kind of part: names of the parts}; each kind may be a factor. `options` is {kind: {part: {name:
-    option}}}. `metrics_of` is {kind: {part: names of metrics that only this part yields}}. `metrics` is {name: metric},
-    including those that depend on settings, for the default settings. `metrics_by` returns the metrics that depend on
-    settings, for the choices of a study. `leads` are the names of the metrics that come first in a study that does not
-    list metrics. `placed` are settings of the testbed: they have no default, and a study may leave them out. If
-    `sysctls`, a variant may change kernel settings in the network namespaces of instances. If `roots`, a variant may
-    change the root filesystem of instances."""
+    """The choices that a scenario offers to a study."""
 
     name: str
     summary: str
-    parts: Mapping[str, frozenset[str]]
+    parts: Mapping[str, frozenset[str]]  # {kind of part: names of the parts}; each kind may be a factor
     combinable: frozenset[str]  # part factors whose levels may be joined by "+", such as isolation
     settings: Mapping[str, Setting[Any]]
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, Metric]  # {name: metric}; those that depend on settings, for the default settings
+    # {kind: {part: {name: option}}}
     options: Mapping[str, Mapping[str, Mapping[str, Setting[Any]]]] = field(default_factory=dict)
+    # {kind: {part: names of metrics that only this part yields}}
     metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    # Returns the metrics that depend on settings, for the choices of a study.
     metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
-    leads: tuple[str, ...] = ()
+    leads: tuple[str, ...] = ()  # names of the metrics that come first in a study that does not list metrics
+    # Settings of the testbed: they have no default, and a study may leave them out.
     placed: Mapping[str, Setting[Any]] = field(default_factory=dict)
     chainable: frozenset[str] = frozenset()  # part factors whose levels may be chains, such as 'firewall>nat'
-    sysctls: bool = False
-    roots: bool = False
+    sysctls: bool = False  # whether a variant may change kernel settings in the network namespaces of instances
+    roots: bool = False  # whether a variant may change the root filesystem of instances
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return {name: metric} of a study; `chosen` has its constants, and its factors as {name: levels}."""
@@ -113,27 +109,25 @@ class Exclusion:
 class Design:
     """The design of a study: replicated randomised complete blocks, and when to stop.
 
-    `baseline` is {factor: level}; ratios are taken against the treatments with these levels.
-
     With "fixed" `stopping`, there are `replicates` blocks. With "sequential", blocks are added until the ratios to the
-    baseline have intervals of at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`
-    blocks; only the ratios of `precise_metrics` count, or of all metrics if it is empty. With "decided", blocks are
-    added until the service levels or the variants are decided, until there are `max_replicates` blocks, or until
-    another block would exceed `within_s` seconds (0: no limit). With "adaptive" `allocation`, added blocks have only
-    the candidates that are still open. In a campaign, `replicates` grows with its blocks. `fraction` is the fraction of
-    the combinations of two-level factors that are treatments."""
+    baseline have intervals of at most `precision`, or until there are `max_replicates` blocks. With "decided", blocks
+    are added until the service levels or the variants are decided, until there are `max_replicates` blocks, or until
+    another block would exceed `within_s` seconds."""
 
-    replicates: int = 5
+    replicates: int = 5  # in a campaign, it grows with its blocks
     seed: int = 1
     order: str = "randomised-blocks"
     confidence: float = 0.95
+    # {factor: level}; ratios are taken against the treatments with these levels.
     baseline: Mapping[str, Level] = field(default_factory=dict)
     stopping: Literal["fixed", "sequential", "decided"] = "fixed"
-    precision: float = 0.05
+    precision: float = 0.05  # largest half width of an interval; 0.05 is plus or minus 5 %
     max_replicates: int = 40
-    precise_metrics: tuple[str, ...] = ()
+    precise_metrics: tuple[str, ...] = ()  # the only metrics whose ratios count for "sequential"; empty: all
+    # "adaptive": added blocks have only the candidates that are still open.
     allocation: Literal["equal", "adaptive"] = "equal"
-    within_s: float = 0.0
+    within_s: float = 0.0  # 0: no limit
+    # Fraction of the combinations of two-level factors that are treatments.
     fraction: Literal["1", "1/2", "1/4", "1/8"] = "1"
 
     def until_decided(self, within_s: float = 0.0) -> Design:

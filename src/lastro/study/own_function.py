@@ -23,24 +23,22 @@ _IMAGES = (
 class OwnFunction:
     """The files of a network function, and the command that runs on them in an instance.
 
-    The files are those of a `directory` or of an OCI `image`. An image may also have a command and an environment.
-    `ready` is a command that succeeds once the function is ready, which must be within `ready_s` seconds. `forwarding`
-    says what moves packets from port to port: the kernel of the instance, or the function itself.
-
-    With a Git `repository`, the files are built by the command `build` in a checkout of `revision`. The paths of
-    `directory` and `image` are then relative to the checkout; without a repository, to the study file."""
+    The files are those of a `directory` or of an OCI `image`. An image may also have a command and an environment. With
+    a Git `repository`, the paths of `directory` and `image` are relative to a checkout of it; else to the study
+    file."""
 
     name: str
     directory: str = ""
     image: str = ""
     command: tuple[str, ...] = ()
-    ready: tuple[str, ...] = ()
-    ready_s: float = 10.0
+    ready: tuple[str, ...] = ()  # a command that succeeds once the function is ready
+    ready_s: float = 10.0  # within which the function must be ready
     environment: Mapping[str, str] = field(default_factory=dict)
+    # What moves packets from port to port: the kernel of the instance, or the function itself.
     forwarding: Literal["kernel", "function"] = "kernel"
     repository: str = ""
-    revision: str = "HEAD"
-    build: tuple[str, ...] = ()
+    revision: str = "HEAD"  # what is checked out
+    build: tuple[str, ...] = ()  # builds the files in the checkout
 
     def below(self, folder: str) -> OwnFunction:
         """Return the function with the path of its repository, or else of its files, made absolute below `folder`."""

@@ -66,19 +66,15 @@ class PrintedRow(FrozenTable):
 
 
 class Passage(FrozenTable):
-    """A table or a figure of the source.
-
-    `says` is its title and `note` says how this study deviates from the source, both in English; `says_in` and
-    `note_in` are {language code: translation}. `where` is where it is in the source. `at` are the levels that apply to
-    all of its numbers."""
+    """A table or a figure of the source."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
-    says: NonEmptyLine
-    says_in: dict[str, OneLine] = Field(default_factory=dict)
-    where: NonEmptyLine
-    note: Prose = ""
-    note_in: dict[str, Prose] = Field(default_factory=dict)
-    at: Choice = Field(default_factory=dict)
+    says: NonEmptyLine  # its title, in English
+    says_in: dict[str, OneLine] = Field(default_factory=dict)  # {language code: translation of `says`}
+    where: NonEmptyLine  # its place in the source
+    note: Prose = ""  # how this study deviates from the source, in English
+    note_in: dict[str, Prose] = Field(default_factory=dict)  # {language code: translation of `note`}
+    at: Choice = Field(default_factory=dict)  # levels that apply to all of its numbers
 
     def title(self, language: str) -> str:
         return self.says_in.get(language, self.says)
@@ -115,33 +111,30 @@ class PrintedTable(Passage):
 class BarFigure:
     """A figure of bars: a panel per metric, in it a group for each of `groups`, and in each group the same `bars`.
 
-    Groups and bars are given by their levels. If groups have only one bar, this bar has no levels. `at` are the levels
-    of all bars. `marks` are the ids of claims whose published values are drawn next to the bars."""
+    Groups and bars are given by their levels. If groups have only one bar, this bar has no levels."""
 
     passage: Passage
-    at: Levels
+    at: Levels  # levels of all bars
     metrics: tuple[str, ...]
     groups: tuple[Levels, ...]
     bars: tuple[Levels, ...]
-    marks: tuple[str, ...]
+    marks: tuple[str, ...]  # ids of claims whose published values are drawn next to the bars
 
 
 @dataclass(frozen=True, slots=True)
 class LineFigure:
     """A figure of lines over time: a panel for each of `panels`, and in it a line for each of `lines`.
 
-    Panels and lines are given by their levels. `series` is the name of a figure of the scenario, and `line` the name of
-    the line in that figure whose series are drawn. `marks` are the ids of claims about the level of a metric, drawn as
-    horizontal lines. `times` are tables of times, drawn as vertical lines in the colours of the lines."""
+    Panels and lines are given by their levels."""
 
     passage: Passage
     at: Levels
-    series: str
-    line: str
+    series: str  # name of a figure of the scenario
+    line: str  # name of the line in that figure whose series are drawn
     panels: tuple[Levels, ...]
     lines: tuple[Levels, ...]
-    marks: tuple[str, ...]
-    times: tuple[PrintedTable, ...]
+    marks: tuple[str, ...]  # ids of claims about the level of a metric, drawn as horizontal lines
+    times: tuple[PrintedTable, ...]  # tables of times, drawn as vertical lines in the colours of the lines
 
 
 PrintedFigure = BarFigure | LineFigure

@@ -28,16 +28,14 @@ def name_in(text: str) -> str:
 class Selection:
     """The choices of a user for a study: a profile, levels, constants, and the number of blocks.
 
-    `only` has texts such as 'platform=lxc,runc', and `settings` texts such as 'tcp_s=5'. If several texts of `only`
-    name the same factor, the levels of all of them are kept. `within_s` is the time limit of `until_decided`, in
-    seconds; 0 without a limit."""
+    If several texts of `only` name the same factor, the levels of all of them are kept."""
 
     profile: str | None = None
-    only: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()  # texts such as 'platform=lxc,runc'
+    settings: tuple[str, ...] = ()  # texts such as 'tcp_s=5'
     replicates: int | None = None
     until_decided: bool = False
-    within_s: float = 0.0
+    within_s: float = 0.0  # time limit of `until_decided`; 0 without a limit
 
     @property
     def options(self) -> tuple[str, ...]:

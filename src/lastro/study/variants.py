@@ -160,7 +160,7 @@ def variants_of(
 def values_in_variants(
     settings: Mapping[str, Level], variants: Mapping[str, Mapping[str, Level]]
 ) -> dict[str, dict[Level, Level]]:
-    """Return {setting that variants change: {value: value} over all variants}, the form that factors' levels have.
+    """Return {setting that any variant changes: its values in all variants}, each as {value: value}, as for a factor.
 
     In a variant that does not change a setting, the setting has the study's constant value."""
     levels_of: dict[str, dict[Level, Level]] = {}

@@ -26,7 +26,9 @@ class Ending:
         """Stop an instance whose processes keep forking.
 
         Each process exists only for a moment and leaves a child, so listing PIDs and then killing them misses some."""
-        before, session, view = subject.leftovers(), subject.testbed.session, subject.testbed.host.view
+        before = subject.leftovers()
+        session = subject.testbed.session
+        view = subject.testbed.host.view
         hop = 'n=$1; [ "$n" -gt 0 ] || exit 0; sh -c "$0" "$0" $((n - 1)) & exit 0'
         with subject.start() as instance:
             instance.spawn(["sleep", "86395"])

@@ -68,7 +68,8 @@ class InstrumentContract:
     def test_it_measures_what_it_declares_and_refuses_what_cannot_be_right(
         self, testbed: Testbed, pool: PlatformPool
     ) -> None:
-        part, tape = registry.get(Instrument, self.instrument), Tape(testbed.host, self.printed_by)
+        part = registry.get(Instrument, self.instrument)
+        tape = Tape(testbed.host, self.printed_by)
         with self.ready(testbed, pool) as (measure, version):
             assert any(map(str.isdigit, version()))
             reading, windows = _valid_reading(measure, tape, testbed.apparatus)

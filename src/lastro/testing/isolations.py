@@ -68,7 +68,8 @@ class IsolationContract:
     ) -> None:
         if not (self.supported and self.visible):
             return
-        spec, subject = _isolated_spec(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
+        spec = _isolated_spec(part, testbed, NEIGHBOUR)
+        subject = Subject(testbed, pool.get(_USUAL))
         with subject.start_all(spec, InstanceSpec("free", NEIGHBOUR)) as (isolated, free):
             before = free.run(["ls", "-A", "/", "/etc", "/tmp", "/run"]).text
             free.spec = replace(free.spec, resources=spec.resources)  # what `verify` looks for
@@ -99,7 +100,8 @@ class IsolationContract:
 
 def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation]) -> None:
     """Assert that a chain works under these isolations, and that each of them is effective in all its instances."""
-    links, profile = registry.get(Attachment, "veth-direct")(), Profile.unmeasured(testbed)
+    links = registry.get(Attachment, "veth-direct")()
+    profile = Profile.unmeasured(testbed)
     with deployed(testbed, platform, links, Firewall(), isolate=lambda spec, _: isolate(spec, parts, profile)) as chain:
         assert chain.counted()["crossed"].packets >= 1
         server = chain.sink.spawn(["iperf3", "-s", "-1", "--forceflush"])

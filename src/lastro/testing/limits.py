@@ -33,7 +33,8 @@ class Limits:
         """Check limits in the kernel's files or a guest's hardware, and that a quota of a fifth of a CPU is obeyed."""
         size = 2 * self.small_memory_bytes
         resources = Resources(cpus=0.2, cpuset="0", memory_bytes=size, cpu_weight=50, pids=512)
-        groups, everywhere = subject.testbed.cgroups, subject.testbed.host.read_text("/sys/devices/system/cpu/online")
+        groups = subject.testbed.cgroups
+        everywhere = subject.testbed.host.read_text("/sys/devices/system/cpu/online")
         with subject.start("limited", resources=resources) as limited:
             for each in (limited, instance):
                 each.spawn(["sleep", "86393"])

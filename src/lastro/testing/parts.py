@@ -80,7 +80,8 @@ class FunctionContract:
     function: ClassVar[str]
 
     def test_a_ping_crosses_it_and_its_counters_see_it(self, testbed: Testbed, pool: PlatformPool) -> None:
-        function, links = registry.get(Function, self.function)(), registry.get(Attachment, "veth-direct")()
+        function = registry.get(Function, self.function)()
+        links = registry.get(Attachment, "veth-direct")()
         mark = testbed.session.mark()
         with links.prepare(testbed), deployed(testbed, pool.get("runc"), links, function) as chain:
             counted = chain.counted()

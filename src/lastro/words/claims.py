@@ -101,7 +101,8 @@ def _reason(judgement: Judgement, say: Language) -> str:
     claim, part, effects = judgement.claim, judgement.part, judgement.effects
     if judgement.verdict == "untestable here" or effects is None or part is None:
         return "; ".join(map(say.note, judgement.why_not))
-    words, values = claim.statement.words(claim), {"levels": part.label, "figure": claim.statement.figure(claim)}
+    words = claim.statement.words(claim)
+    values = {"levels": part.label, "figure": claim.statement.figure(claim)}
     if judgement.verdict == "reproduced":
         text = _magnitude_reproduced(claim, say) or say.note(Note(words.reproduced, **values))
     elif judgement.verdict.startswith("same direction"):

@@ -126,7 +126,9 @@ class _Sentences:
 
     def _not_distinguishable(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
         """Fill `text`, which says that amounts are not distinguishable from zero, with the levels and their amounts."""
-        say, has_several, levels_tested = self.say, len(tested) > 1, [level for level, _ in tested]
+        say = self.say
+        has_several = len(tested) > 1
+        levels_tested = [level for level, _ in tested]
         shares = ", ".join((f"{level.level} " if has_several else "") + amount.text(say) for level, amount in tested)
         levels = join_names([str(level.level) for level in levels_tested], say)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(levels_tested)))))
@@ -142,7 +144,8 @@ class _Sentences:
 
     def _cost(self) -> str:
         """Return what isolation costs or gains without a neighbour; empty if the study does not compare isolations."""
-        say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
+        say = self.say
+        first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
         costs = [(tested, self._change(tested)) for tested in self.interference.costs]

@@ -1,4 +1,4 @@
-"""The figures of the load line, drawn of a synthetic campaign: loss, latency against load, and percentiles."""
+"""The figures of the scenario `load`, drawn from a synthetic campaign: loss, latency against load, and percentiles."""
 
 from __future__ import annotations
 

@@ -61,27 +61,22 @@ Verdict = Literal[
 class Judgement:
     """The judgement of this campaign on one claim, with everything that a table of claims needs.
 
-    `part` is the part of the claim that decided the verdict; `effects` has all parts. For an untestable claim, `part`
-    and `effects` may be None; `why_not` has the reasons. `p` is the uncorrected p-value; `p_adjusted` is corrected by
-    Holm's method over the claims of the file. A recovery without a loss, and a claim that a lower bound leaves open,
-    have p-values although they are untestable. `n_blocks` is the number of blocks with valid trials. `p_is_significant`
-    says whether `p` is significant without the correction. `stand_in` are the levels that replaced published levels;
-    `claim` then states these levels. `supports` is true if `p` is evidence for the claim, and false if it is evidence
-    against it. `is_open` is true if the true value of a mean that is only a lower bound could overturn it."""
+    For an untestable claim, `part` and `effects` may be None. A recovery without a loss, and a claim that a lower bound
+    leaves open, have p-values although they are untestable."""
 
-    claim: Claim
+    claim: Claim  # states the levels of `stand_in`, if any
     verdict: Verdict = "untestable here"
     unit: str = ""
-    effects: ClaimEffects | None = None
-    part: ClaimContrast | None = None
-    p: float | None = None
-    p_adjusted: float | None = None
-    n_blocks: int = 0
-    why_not: tuple[Note, ...] = ()
-    p_is_significant: bool = False
-    stand_in: tuple[Substitution, ...] = ()
-    supports: bool = False
-    is_open: bool = False
+    effects: ClaimEffects | None = None  # all parts of the claim
+    part: ClaimContrast | None = None  # the part that decided the verdict
+    p: float | None = None  # uncorrected
+    p_adjusted: float | None = None  # corrected by Holm's method over the claims of the file
+    n_blocks: int = 0  # number of blocks with valid trials
+    why_not: tuple[Note, ...] = ()  # reasons why the claim is untestable
+    p_is_significant: bool = False  # whether `p` is significant without the correction
+    stand_in: tuple[Substitution, ...] = ()  # levels that replaced published levels
+    supports: bool = False  # `p` is evidence for the claim; if false, evidence against it
+    is_open: bool = False  # the true value of a mean that is only a lower bound could overturn the evidence
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:

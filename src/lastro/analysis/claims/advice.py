@@ -89,7 +89,8 @@ def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None
     one_sided = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     for part in parts:
         if (part.p_for or 0.0) >= level and len(parts) * (part.p_against or 0.0) >= level:
-            ends, confidence = _ends(judgement, part.measure), 1 - (2 * level if one_sided else level)
+            ends = _ends(judgement, part.measure)
+            confidence = 1 - (2 * level if one_sided else level)
             yield _open_part(part.effect, part.measure, ends, confidence, judgement.n_blocks)
 
 

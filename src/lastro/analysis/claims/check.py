@@ -114,7 +114,8 @@ def _check_published(claim: Claim, study: Study) -> None:
     published, statement = claim.published, claim.statement
     if published is None:
         return
-    given, allowed = published.given, () if statement.is_equivalence(claim) else statement.figures
+    given = published.given
+    allowed = () if statement.is_equivalence(claim) else statement.figures
     if wrong := [name for name in given if name not in allowed]:
         raise FieldError(
             f"{wrong[0]} does not apply to {statement.key}", f"allowed here: {', '.join(allowed) or 'printed'}"

@@ -168,22 +168,20 @@ class PublishedMark:
 class PublishedFigure(FrozenTable):
     """A published figure: a ratio, a share (a fraction) or a difference in `unit`; one of them is judged.
 
-    A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
-    measured effect from the judged figure, in the unit of the figure. A share may have a bound, `at_least` or
-    `at_most`, instead of a value with a tolerance. `printed` is the figure as the source prints it. If `table` names a
-    table of the file, the figure is read from this table; for a claim about a level, the cells of the metrics `columns`
-    are shown."""
+    A ratio takes precedence over a difference, which depends on the machine. A share may have a bound, `at_least` or
+    `at_most`, instead of a value with a tolerance."""
 
-    table: OneLine = ""
-    columns: Annotated[tuple[OneLine, ...], AsTuple] = ()
+    table: OneLine = ""  # the table of the file from which the figure is read, if any
+    columns: Annotated[tuple[OneLine, ...], AsTuple] = ()  # metrics whose cells are shown; for a claim about a level
     ratio: float | None = Field(default=None, gt=0)
     share: float | None = None
     at_least: float | None = Field(default=None, gt=0, le=1)
     at_most: float | None = Field(default=None, gt=0, le=1)
     difference: float | None = None
     unit: OneLine = ""
+    # Allowed distance of a measured effect from the judged figure, in the unit of the figure.
     tolerance: float | None = Field(default=None, gt=0)
-    printed: OneLine = ""
+    printed: OneLine = ""  # as the source prints it
 
     @property
     def given(self) -> list[str]:
@@ -227,27 +225,24 @@ class Contradiction(FrozenTable):
 
 
 class Claim(FrozenTable):
-    """A claim: `says` is its sentence, `says_in` has translations by language code, `where` is its place in the source.
+    """A claim: a sentence of a source, and a statement that can be judged.
 
-    Its statement is in a field that `kinds` adds, with the name `key` of the kind. `direction` is that of a comparison.
-    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. `slight` is
-    the largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to 1/1.1. `note`
-    says how the judged claim differs from the published one; `note_in` has translations. `contradicted_by` is a passage
-    by which the source contradicts itself; the verdict ignores this passage. `stand_in` has the levels to use if
-    published levels were not measured; the verdict names them."""
+    The statement is in a field that `kinds` adds, with the name `key` of the kind."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
-    says: NonEmptyLine
-    says_in: dict[str, OneLine] = Field(default_factory=dict)
-    where: OneLine = ""
-    direction: Literal["higher", "lower", "alike"] | None = None
+    says: NonEmptyLine  # its sentence
+    says_in: dict[str, OneLine] = Field(default_factory=dict)  # {language code: translation of `says`}
+    where: OneLine = ""  # its place in the source
+    direction: Literal["higher", "lower", "alike"] | None = None  # of a comparison
+    # The largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times.
     margin: float | None = Field(default=None, gt=0, le=10)
+    # The largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to 1/1.1.
     slight: float | None = Field(default=None, gt=0, le=1)
-    note: Prose = ""
-    note_in: dict[str, Prose] = Field(default_factory=dict)
+    note: Prose = ""  # how the judged claim differs from the published one
+    note_in: dict[str, Prose] = Field(default_factory=dict)  # {language code: translation of `note`}
     published: PublishedFigure | None = None
-    contradicted_by: Contradiction | None = None
-    stand_in: StandIns = ()
+    contradicted_by: Contradiction | None = None  # by the same source; the verdict ignores it
+    stand_in: StandIns = ()  # levels to use if published levels were not measured; the verdict names them
 
     @property
     def statements(self) -> list[Statement]:

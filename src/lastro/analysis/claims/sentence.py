@@ -100,7 +100,8 @@ def check_sentence(claim: Claim, unit: str, levels: Iterable[tuple[str, Level]],
     `unit` is that of the claim's metric. `levels` are the (factor, level) that sentences may name."""
     if claim.published is not None and claim.published.table:
         return  # the figure could not be read from the table, which is already recorded as a problem
-    figures, names = [*_figures(claim, unit)], {name for factor, level in levels for name in _names(factor, level)}
+    figures = [*_figures(claim, unit)]
+    names = {name for factor, level in levels for name in _names(factor, level)}
     sentences: dict[tuple[str, ...], str] = {("says",): claim.says}
     sentences |= {("says_in", code): text for code, text in claim.says_in.items()}
     for place, sentence in sentences.items():
@@ -214,7 +215,8 @@ def _amount(
 ) -> _Amount:
     """Return the amount of a match; `readings` are (value, rounding error), which `divisor` divides."""
     before, after = match.string[: match.start()], match.string[match.end() :]
-    values, rounding = tuple(value for value, _ in readings), max(error for _, error in readings)
+    values = tuple(value for value, _ in readings)
+    rounding = max(error for _, error in readings)
     if _ABOUT.search(before):
         rounding = max(rounding, 0.1 * max(values))
         before = _ABOUT.sub("", before)

@@ -1,6 +1,6 @@
-"""The answer on variants, for programs: one JSON document, and JUnit XML for CI systems. Pure.
+"""Export the comparison of a study's variants: one JSON document, and JUnit XML for CI systems. Pure.
 
-outcome: worse, no worse, undecided, alarm (not tried again yet), or unconfirmed (new blocks did not confirm an alarm).
+outcome: worse, no worse, undecided, alarm (not repeated yet), or unconfirmed (new blocks did not confirm an alarm).
 Changes are fractions of the reference, above zero if the variant is worse; null where an interval is unbounded.
 
 JUnit: a testsuite for the metric, a testcase for each pair. A testcase fails if the variant is worse and, after an

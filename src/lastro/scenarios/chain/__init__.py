@@ -80,7 +80,8 @@ class ChainScenario(OnChain):
     def duration_s(cls, config: Config) -> float:
         lengths: tuple[Setting[Any], ...] = (TCP_S, UDP_S, *_TRANSACTION_LENGTHS, PING_S, LOADED_S)
         lengths_s: list[float] = [length.of(config) for length in lengths]
-        measured_s, gaps = sum(lengths_s), sum(length_s > 0 for length_s in lengths_s) - 1
+        measured_s = sum(lengths_s)
+        gaps = sum(length_s > 0 for length_s in lengths_s) - 1
         waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + (LOADED_S.of(config) > 0) * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
         return measured_s + waits_s + around_s + starts_s(config)

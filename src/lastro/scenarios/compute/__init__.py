@@ -216,7 +216,8 @@ class ComputeScenario(OnPlatforms):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        platform, spec = self.pool.get(platform_level(config)), limited_spec(config, self.testbed, _ROLE)
+        platform = self.pool.get(platform_level(config))
+        spec = limited_spec(config, self.testbed, _ROLE)
         isolations, tool = isolations_of(config), self.tool(config)
         with (
             clock_kept(self.testbed, config, outcome),

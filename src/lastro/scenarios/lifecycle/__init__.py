@@ -145,7 +145,9 @@ class LifecycleScenario(OnPlatforms):
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
         timed, n = TimedPlatform(platform), INSTANCES.of(config)
-        native, attachment, together = self.pool.native, links_level(config), PARALLEL.of(config)
+        native = self.pool.native
+        attachment = links_level(config)
+        together = PARALLEL.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
             linked_peer(self.testbed, native, attachment, n, together=together) as links,

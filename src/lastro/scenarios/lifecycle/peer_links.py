@@ -69,7 +69,8 @@ class PeerLinks:
 
         The peer pings for the first packet, so that no command inside the instance delays it."""
         port = segment.ports[1]
-        name, times = port.instance.spec.name, platform.times_by_name[port.instance.spec.name]
+        name = port.instance.spec.name
+        times = platform.times_by_name[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.ip]
         packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
         if packet.returncode != 0:
@@ -87,7 +88,8 @@ def linked_peer(testbed: Testbed, native: Platform, attachment: str, n: int, *, 
     with ExitStack() as stack:
         hubs = []
         for name in [testbed.session.unique("hub") for _ in range(1 if together else n)]:
-            hub, links = stack.enter_context(with_new_dut(testbed, name)), make_part(Attachment, attachment)
+            hub = stack.enter_context(with_new_dut(testbed, name))
+            links = make_part(Attachment, attachment)
             stack.enter_context(links.prepare(hub))
             hubs.append((hub, links))
         yield PeerLinks(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), hubs, n)

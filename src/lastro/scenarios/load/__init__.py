@@ -1,4 +1,4 @@
-"""The load line: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
+"""The scenario `load`: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
 
 A search is one observation. It begins with a warm-up, which does not count. Its probes offer a rate for a time, and
 read from the counters of interfaces what was sent and what arrived. The first goal is PDR, the partial drop rate: at

@@ -1,4 +1,4 @@
-"""The figures that the load line adds to a report: loss and latency against the load, and latency by percentile."""
+"""Figures of the scenario `load`: loss and latency against the load, and latency by percentile."""
 
 from __future__ import annotations
 

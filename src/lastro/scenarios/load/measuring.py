@@ -124,7 +124,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     traffic = traffic_of(config)
     link = Impairment.of(config)
     prober = Prober(testbed, standing.chain, generator, traffic, DIRECTION.of(config), link.delay_ms / 1000)
-    window, counted = standing.window(testbed, config), [chain.counted() for chain in chains]
+    window = standing.window(testbed, config)
+    counted = [chain.counted() for chain in chains]
     with window:
         with prober.ready():
             searched = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)

@@ -50,12 +50,13 @@ def wait_until_at_rest(
     rate_fps: float,
     delay_s: float = 0.0,
 ) -> Counters:
-    """Wait until all frames have arrived, or none has moved for a while; return the last reading of the first 2 s.
+    """Wait until all frames have arrived or no frame moves; return the counters as last read within 2 s of the start.
 
-    `first` is the counters' reading when the generator ended; `read` takes another one. `frames` returns the counts
-    in a reading that change while frames move. `is_over` returns whether all frames have arrived. A link on the path
-    delays frames by `delay_s`. Frames that arrive after two seconds count as lost. Raises: InstrumentError when
-    frames still move after another five seconds."""
+    Frames that arrive later count as lost. `first` is the reading when the generator ended; `read` takes another one.
+    `frames` returns the counts in a reading that change while frames move. `is_over` returns whether all frames have
+    arrived. A link on the path delays frames by `delay_s`.
+
+    Raises: InstrumentError when frames still move after another 5 s."""
     counted = last = first
     pause_s = max(_PAUSE_S, _PERIODS / rate_fps) + delay_s
     began_s = time.monotonic()
@@ -367,7 +368,8 @@ class LoadProbes(ChainProbes):
         return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
 
     def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, offloads=False, ip=ip) as chain:
             prober = Prober(self._testbed, chain, registry.get(LoadGenerator, name)(), Traffic.of(_SIZE, ip=ip))
             with prober.ready():

@@ -31,26 +31,21 @@ _PRECEDING = 2  # coarser targets before the final one
 class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
-    Rates are frames a second, over all directions and chains. `rate_fps` was asked for. `sent` includes frames that
-    the first link did not take. `lost_at` has the frames lost at each hop. `late` of the received frames arrived from
-    queues after the generator had ended. `waited_s` is the CPU time in which generators waited by keeping CPUs busy.
-    `kernel_s` is the CPU time of generators that are threads of the host's kernel, and so in no instance's usage.
+    Rates are frames a second, over all directions and chains."""
 
-    With several senders, `least_part` is the smallest of the fractions of their asked rates that were sent, and
-    `overlap` the fraction of the time of sending in which all of them sent. With several chains, `worst_loss` is the
-    largest fraction of its frames that one of them lost."""
-
-    rate_fps: float
+    rate_fps: float  # the rate that was asked for
     duration_s: float
-    sent: int
+    sent: int  # including frames that the first link did not take
     received: int
     lasted_s: float
-    lost_at: Mapping[str, int]
-    late: int = 0
+    lost_at: Mapping[str, int]  # frames lost at each hop
+    late: int = 0  # number of received frames that arrived from queues after the generator had ended
+    # Each sender sent a fraction of its asked rate: the smallest of these fractions. None with one sender.
     least_part: float | None = None
-    waited_s: float = 0.0
-    kernel_s: float = 0.0
-    overlap: float | None = None
+    waited_s: float = 0.0  # CPU time in which generators waited by keeping CPUs busy
+    kernel_s: float = 0.0  # CPU time of generators that are threads of the host's kernel, and so in no instance's usage
+    overlap: float | None = None  # fraction of the time of sending in which all senders sent; None with one sender
+    # Each chain lost a fraction of its frames: the largest of these fractions. None with one chain.
     worst_loss: float | None = None
 
     @property
@@ -100,20 +95,17 @@ Measure = Callable[[float, float], Probe]  # rate in frames a second, duration i
 class Bounds:
     """The range, the precision and the durations of a search.
 
-    Loads lie between `least_fps` and `most_fps`. An interval is at most `width` wide, as a fraction of its upper
-    end. Probes last from `first_s` to `final_s`. A load is classified by probes of `sum_s` seconds together. A
-    search that takes longer than `limit_s` fails. The first loads are at most `begin_fps`, the generator's ceiling
-    if it is known. Before the search, the largest of them is offered for `warm_up_s`; 0 means no warm-up."""
+    A load is classified by probes of `sum_s` seconds together."""
 
-    least_fps: float
+    least_fps: float  # loads lie between `least_fps` and `most_fps`
     most_fps: float
-    width: float = 0.01
-    first_s: float = 1.0
+    width: float = 0.01  # largest width of an interval, as a fraction of its upper end
+    first_s: float = 1.0  # probes last from `first_s` to `final_s`
     final_s: float = 1.0
     sum_s: float = 3.0
-    limit_s: float = 600.0
-    begin_fps: float = math.inf
-    warm_up_s: float = 0.0
+    limit_s: float = 600.0  # a search that takes longer fails
+    begin_fps: float = math.inf  # the first loads are at most this: the generator's ceiling if it is known
+    warm_up_s: float = 0.0  # before the search, the largest of the first loads is offered for this time; 0: no warm-up
 
     def expected(self, method: str, n_goals: int) -> tuple[int, float]:
         """Estimate (number of probes, seconds in which they offer load) of a search whose goals lie far apart.
@@ -152,17 +144,14 @@ Ends = tuple[GoalInterval | UnmetGoal, ...]
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search, and all its probes in order.
-
-    `most_fps` is the largest load of the search. `limited` is true if the generator, not the study, limited it.
-    Each goal is in `intervals` or in `unmet`. `warm_up` is the probe before the search; None without a warm-up."""
+    """The result of a search, and all its probes in order. Each goal is in `intervals` or in `unmet`."""
 
     intervals: tuple[GoalInterval, ...]
     probes: tuple[Probe, ...]
-    most_fps: float
-    limited: bool
+    most_fps: float  # the largest load of the search
+    limited: bool  # the generator, not the study, limited the largest load
     unmet: tuple[UnmetGoal, ...] = ()
-    warm_up: Probe | None = None
+    warm_up: Probe | None = None  # the probe before the search; None without a warm-up
 
     def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""

@@ -211,7 +211,10 @@ def sent_by_proxy(outcome: Outcome) -> list[int]:
 
 
 def _record_usage(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
-    host, used, elapsed_s, sent = window.host, window.usage.used, window.host.elapsed_s, total_sent(outcome)
+    host = window.host
+    used = window.usage.used
+    elapsed_s = window.host.elapsed_s
+    sent = total_sent(outcome)
     outcome.measurements |= host.read()
     interrupts_s = host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]
     outcome.measurements["softirq_time"] = 1000 * interrupts_s / max(1, sent)

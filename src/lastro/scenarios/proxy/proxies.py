@@ -38,17 +38,14 @@ _TRIES, _ONE_ANSWER_S = 50, 60  # attempts by one command; time limit of one att
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that has answered. Proxies that are ports of one server share it as `running`.
-
-    `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until the
-    instance ran with its network; `answer_s` adds the time from the start of the proxy until its first answer."""
+    """A proxy that has answered. Proxies that are ports of one server share it as `running`."""
 
     hosted: HostedInstance
     running: RunningProxy
     endpoint: Endpoint
-    seen_as: str
-    start_s: float
-    answer_s: float
+    seen_as: str  # the address that the server sees
+    start_s: float  # from the request for its instance until the instance ran with its network
+    answer_s: float  # `start_s`, and the time from the start of the proxy until its first answer
 
     @property
     def instance(self) -> Instance:

@@ -152,7 +152,9 @@ class RoutingScenario(OnLinks):
         return self._probed[key]
 
     def _probe(self, level: str, implementation: str) -> Availability:
-        row, links, platform = grid(1, 3), self._links("veth-bridge"), self.pool.get(level)
+        row = grid(1, 3)
+        links = self._links("veth-bridge")
+        platform = self.pool.get(level)
         with (
             observers(self.testbed) as watch,
             booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE, watch) as network,
@@ -189,7 +191,8 @@ class RoutingScenario(OnLinks):
         topology, router = read_topology(level), ROUTERS[IMPLEMENTATION.of(config)]
         sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
         outcome.notes["network"] = {**sizes, "router": router.name, **digest_note}
-        platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
+        platform = self.pool.get(platform_level(config))
+        links = self._links(links_level(config))
         hello_s = HELLO_S.of(config)
         protocol = OspfSettings(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
         machine = self.testbed.host

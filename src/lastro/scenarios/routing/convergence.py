@@ -225,7 +225,8 @@ class LifecycleRun:
             yield None
             return
         router, number = detour
-        topology, interval_ms = self.network.topology, PROBE_INTERVAL_MS.of(self.recorder.config)
+        topology = self.network.topology
+        interval_ms = PROBE_INTERVAL_MS.of(self.recorder.config)
         link, costs = topology.links[number], topology.distances(router)
         end = min((link.a, link.b), key=lambda router: costs[router])
         lasting_link = next(link for link in topology.at[router] if link not in spare)
@@ -261,7 +262,9 @@ class LifecycleRun:
 
     def _adjacencies(self) -> None:
         """Record from the routers' logs when the last adjacency became full; invalidate the trial if one did not."""
-        network, recorder, ends = self.network, self.recorder, 2 * len(self.network.topology.links)
+        network = self.network
+        recorder = self.recorder
+        ends = 2 * len(self.network.topology.links)
         network.read_clocks()
         recorder.outcome.invalidate(network.clock_reasons(MAX_DRIFT_PERCENT.of(recorder.config) / 100))
         changes, marks = network.changes(), network.marks

@@ -152,7 +152,8 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 @contextmanager
 def recorded_timeline(observers: Observers) -> Iterator[HostTimeline]:
     """Record a host time series inside the block, a sample each second. Raises: the error that ended the recording."""
-    timeline, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
+    timeline = HostTimeline(lambda: _sample(observers), observers.cpus())
+    ended = threading.Event()
     timeline.take()
     failed = list[LastroError]()
 

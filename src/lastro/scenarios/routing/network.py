@@ -122,7 +122,8 @@ class RouterNetwork:
         """Return the neighbour changes in all routers' logs as (router's number, change).
 
         Their times are converted to the host's monotonic clock."""
-        changes, by_host = [], _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
+        changes = []
+        by_host = _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             samples = [sample for clocks in self.clocks if (sample := clocks[number])]
             to_host_time = _converter_by_samples(*samples) if len(samples) == 2 else by_host

@@ -25,19 +25,16 @@ _MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
+    """A deployed chain."""
 
-    `instances` maps roles in this chain to instances, in the order of the path. For a copy, the instance's
-    `spec.role` also has the copy's number: 'source-2'. `counted` reads the functions' own counters. `copies` are the
-    other chains of the trial."""
-
+    # {role in this chain: instance}, in the order of the path; a copy's `spec.role` has its number: 'source-2'.
     instances: Mapping[str, Instance]
     attachment: Attachment
     function: FunctionRow
-    path: ForwardingPath
-    segments: Sequence[Segment]
-    counted: Callable[[], dict[str, CounterReading]]
-    copies: tuple[Chain, ...] = ()
+    path: ForwardingPath  # its addresses and interfaces
+    segments: Sequence[Segment]  # its links
+    counted: Callable[[], dict[str, CounterReading]]  # reads the functions' own counters
+    copies: tuple[Chain, ...] = ()  # the other chains of the trial
 
     @property
     def source(self) -> Instance:

@@ -138,7 +138,9 @@ class ChainProbes(PartProbes):
         return self._once(("impaired", platform, attachment, *kinds), self._probe_impaired)
 
     def _probe_impaired(self, platform: Platform, attachment: str, *kinds: str) -> Availability:
-        links, forwarding, outcome = self._attachments.get(attachment), registry.get(Function, NONE)(), Outcome()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
+        outcome = Outcome()
         small = Impairment(**{kind: _SMALL[kind] for kind in kinds})
         with deployed(self._testbed, platform, links, forwarding) as chain, impaired(chain, small, outcome):
             chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink])
@@ -158,7 +160,8 @@ class ChainProbes(PartProbes):
         return AVAILABLE
 
     def _probe_member(self, platform: Platform, attachment: str, ip: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
         with (
             deployed(self._testbed, platform, links, forwarding, ip=ip) as chain,
             platform.start(self._testbed, instance_spec(self._testbed, NEIGHBOUR)) as third,
@@ -168,14 +171,17 @@ class ChainProbes(PartProbes):
         return AVAILABLE
 
     def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, ip="6"):
             return AVAILABLE
 
     def _probe_frames(self, platform: Platform, attachment: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        links = self._attachments.get(attachment)
+        forwarding = registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, offloads=False) as chain:
-            meter, counted = InterfaceMeter(self._testbed, chain.instances), chain.counted()
+            meter = InterfaceMeter(self._testbed, chain.instances)
+            counted = chain.counted()
             meter.start()
             Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, {"tcp_s": 1, "tcp_streams": 1})
             meter.stop()

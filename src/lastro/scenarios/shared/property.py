@@ -14,8 +14,8 @@ from lastro.units import significant
 class Property:
     """A property of a part. `value` is a count (int), a time in ms (float), a yes or no, or None if it is not known.
 
-    A count is in MiB if `name` ends with '_mib'. `how` says how the value was found, or why it is not known. With
-    `at_least`, the true value may be larger."""
+    If `name` ends with '_mib', `value` is a size in MiB. `how` says how the value was found, or why it is not known.
+    With `at_least`, the true value may be larger."""
 
     name: str
     value: bool | int | float | None

@@ -60,7 +60,9 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     """Return the limits on CPUs and memory, with the CPUs to which an instance is pinned, if any.
 
     Raises: Unavailable if the host lacks these CPUs."""
-    usable, cpuset, limits = testbed.usable_cpus, CPUSET.of(config), cpus_and_memory(config, testbed)
+    usable = testbed.usable_cpus
+    cpuset = CPUSET.of(config)
+    limits = cpus_and_memory(config, testbed)
     wanted = int(limits.cpus or 0)
     pinned = usable[:wanted] if cpuset == AUTO else sorted(parse_cpus(cpuset))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):

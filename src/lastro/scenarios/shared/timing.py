@@ -16,17 +16,14 @@ from lastro.testbed import Testbed
 class InstanceTimes:
     """The times of one instance, in seconds on the monotonic clock. All but `began_s` are durations.
 
-    `began_s` is when its start was requested. `create_s` is the time until `start` has returned. `port_s` is the time
-    in which the instance takes its port, and in which a virtual machine boots. Neither includes the time in which the
-    attachment makes the links. `command_s` and `packet_s` are the durations of the first command and of the first
-    packet's round trip. `stop_s` is the time to remove the instance."""
+    `create_s` and `port_s` do not include the time in which the attachment makes the links."""
 
-    began_s: float
-    create_s: float = 0.0
-    port_s: float = 0.0
-    command_s: float = 0.0
-    packet_s: float = 0.0
-    stop_s: float = 0.0
+    began_s: float  # when its start was requested
+    create_s: float = 0.0  # until `start` has returned
+    port_s: float = 0.0  # in which the instance takes its port, and in which a virtual machine boots
+    command_s: float = 0.0  # of the first command
+    packet_s: float = 0.0  # of the first packet's round trip
+    stop_s: float = 0.0  # to remove the instance
 
     @property
     def start_s(self) -> float:

@@ -39,8 +39,8 @@ class PluggedPort:
     """One end of a link: the interface `port` of a role in `netns`, and the device `far` in the DUT's namespace.
 
     If there is no such interface, `netns` and `port` are empty. If the interface is not visible, as inside a virtual
-    machine, only `netns` is empty. If the platform made the link, `address` and `far` are empty, and are read from the
-    kernel."""
+    machine, only `netns` is empty. If the platform made the link, `address` and `far` are empty; they are then read
+    from the kernel."""
 
     role: str
     testbed: Testbed

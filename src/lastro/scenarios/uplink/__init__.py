@@ -148,8 +148,10 @@ class UplinkScenario(OnLinks):
         outcome = Outcome()
         known = next(iter(calibrations.values()), None) if self.calibrations(config) else None
         config = with_rate(config, known, outcome)
-        platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
-        isolations, own_cgroups = isolations_of(config), (*platform.own_cgroups, *links.own_cgroups)
+        platform = self.pool.get(platform_level(config))
+        links = self.attachments.get(links_level(config))
+        isolations = isolations_of(config)
+        own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
         native, towards = self.pool.native, TOWARDS.of(config)
         with (
             clock_kept(self.testbed, config, outcome),

@@ -29,20 +29,19 @@ _Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isi
 
 
 class Order(Statement):
-    """The statement that levels of one factor are in descending order of their means.
-
-    `falling` has groups of levels of `factor`; levels of the same group are not ordered. With `of` and `to`, the levels
-    are ordered by the difference of the means of these two sides at each level; with `distance`, by its absolute value.
-    With `sides`, choices of levels of several factors are ordered instead of levels of `factor`."""
+    """The statement that levels of one factor are in descending order of their means."""
 
     key: ClassVar[str] = "order"
 
     factor: OneLine = ""
+    # Groups of levels of `factor`; levels of one group are not ordered.
     falling: Annotated[tuple[OneOrMore, ...], AsTuple] = ()
+    # Choices of levels of several factors, to be ordered instead of levels of `factor`.
     sides: Annotated[tuple[_Group, ...], AsTuple] = ()
+    # If set, levels are ordered by the difference of the means of `of` and `to`.
     of: Choice = Field(default_factory=dict)
     to: Choice = Field(default_factory=dict)
-    distance: bool = False
+    distance: bool = False  # by the absolute value of that difference
 
     def choices(self) -> Mapping[str, Levels]:
         all_sides = (side for group in self.sides for side in group)
