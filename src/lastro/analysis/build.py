@@ -214,10 +214,11 @@ def _cells(
 
 
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to the `n` values of a cell.
+    """Yield the marks that the analysis adds to a cell.
 
-    `apart` is the number of values in the second mode. `most` is the larger number of values, of the treatment or of
-    its baseline."""
+    `n` is the number of values in the cell, and `apart` how many of them are in the second mode. `most` is the number
+    of values of the treatment or of its baseline, whichever has more."""
+    # A paired ratio has only the blocks with a trial of both.
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(trials.valid) + trials.invalid
