@@ -41,7 +41,7 @@ class Node(Instance):
 @contextmanager
 def ours(bed: Testbed, topology: RouterTopology) -> Iterator[None]:
     links = registry.get("attachment", "veth-bridge")()
-    links.apart = True
+    links.separated = True
     with ExitStack() as stack:
         place = stack.enter_context(with_new_dut(bed, bed.session.unique("hub")))
         nodes = []

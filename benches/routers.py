@@ -49,7 +49,7 @@ def ratios(n_pairs: int = N_PAIRS, topology: RouterTopology | None = None) -> li
     needs = RoutingScenario.image_needs
     with testbed("benches", wait=True, needs=lambda host: needs(host, [])) as bed, ExitStack() as stack:
         ready, links = registry.get("platform", "runc")(), registry.get("attachment", "veth-bridge")()
-        links.apart = True
+        links.separated = True
         names = [f"raw-{number}" for number in range(n)]
         for name in names:
             stack.enter_context(bed.session.owned("netns", bed.session.netns_name(name)))

@@ -218,11 +218,12 @@ class Campaign(_TextView):
         self._known(metric, [listed.name for listed in (*self._data.study.all_metrics, *self._data.study.metrics)])
         types = columns(self._data)
         names = list(types)
-        valid, of_metric = names.index("valid"), names.index("metric")
+        valid_at, metric_at = names.index("valid"), names.index("metric")
         selected = (
             row
             for row in rows(self._data)
-            if (invalid or (row[valid] and row[of_metric])) and (metric is None or row[of_metric] == metric)
+            # A valid attempt without values has a row without a metric.
+            if (invalid or (row[valid_at] and row[metric_at])) and (metric is None or row[metric_at] == metric)
         )
         return Columns.of(types, selected)
 

@@ -101,7 +101,7 @@ def test_a_square_boots_converges_fails_and_recovers(
 @pytest.fixture
 def square(testbed: Testbed) -> Iterator[RouterNetwork]:
     platform, links = registry.get("platform", "native")(), registry.get("attachment", "veth-bridge")()
-    links.apart = True
+    links.separated = True
     with ExitStack() as stack:
         stack.enter_context(platform.prepare(testbed))
         stack.enter_context(links.prepare(testbed))

@@ -74,8 +74,8 @@ def _two_modes(view: MetricView) -> TwoModes | None:
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
     counts = []
     for row, cell in exact:
-        apart = mode.trials.get(row.treatment.index, frozenset())
-        counts.append((row.treatment, len(apart), len(cell.points)))
+        in_second_mode = mode.trials.get(row.treatment.index, frozenset())
+        counts.append((row.treatment, len(in_second_mode), len(cell.points)))
     return TwoModes(
         n=mode.n,
         trials=sum(len(cell.points) for _, cell in exact),

@@ -197,9 +197,9 @@ def _cells(
         elif reference != index and values[index] and values[reference] and not campaigns:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        blocks_apart = fit.second_mode.trials.get(index, ()) if fit.second_mode else ()
+        in_second_mode = fit.second_mode.trials.get(index, ()) if fit.second_mode else ()
         most = max(len(values[index]), len(values[reference]))
-        added_marks = _added_marks(treatment, len(cell_points), ratio, most, len(blocks_apart))
+        added_marks = _added_marks(treatment, len(cell_points), ratio, most, len(in_second_mode))
         cells[index] = Cell(
             metric,
             cell_points,
@@ -213,18 +213,19 @@ def _cells(
     return cells, fit
 
 
-def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to the `n` values of a cell.
+def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_in_second_mode: int) -> Iterator[Mark]:
+    """Yield the marks that the analysis adds to a cell.
 
-    `apart` is the number of values in the second mode. `most` is the larger number of values, of the treatment or of
-    its baseline."""
+    `n` is the number of values in the cell, and `n_in_second_mode` how many of them are in the second mode. `most` is
+    the number of values of the treatment or of its baseline, whichever has more."""
+    # A paired ratio has only the blocks with a trial of both.
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(trials.valid) + trials.invalid
     if n and finished - n > MANY_LOST * finished:
         yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
-    if apart:
-        yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
+    if n_in_second_mode:
+        yield Mark(SECOND_MODE, n_in_second_mode, f"apart from the others, of {n}")
 
 
 def _fit(

@@ -153,18 +153,22 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     if not report.blocks:
         return None
     neighbours = interference(report)
-    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
-    lines = _growth_over_hops(report)
-    covered |= {HOPS.factor} if lines else set()
+    growth = _growth_over_hops(report)
+    covered = set[str]()
+    if neighbours:
+        covered.add(NEIGHBOUR)
+        if reports_isolation(report):
+            covered.add(ISOLATION)
+    if growth:
+        covered.add(HOPS.factor)
     first, *others = report.views
+    others.sort(key=lambda view: view.metric.better == "neither")  # metrics without a direction come last
     return Findings(
         interference=neighbours,
-        hops=lines,
+        hops=growth,
         covered=frozenset(covered),
         first=metric_findings(first, analysis),
-        others=tuple(
-            metric_findings(view, analysis) for view in sorted(others, key=lambda view: view.metric.better == "neither")
-        ),
+        others=tuple(metric_findings(view, analysis) for view in others),
         missing=_missing(report),
     )
 

@@ -53,14 +53,14 @@ class MetricFloor:
 class NoiseFloors:
     """The noise floors that an A/A campaign shows for a study of `blocks` blocks.
 
-    `pairs` is the planned number of pairs of trials; the two trials of a pair are `apart` blocks from each other.
+    `pairs` is the planned number of pairs of trials; the two trials of a pair are `distance` blocks apart.
     `metrics` has for each metric the floor of the noisiest treatment. `between` is the spread between several A/A
     campaigns; None for a single campaign. `guest` is the virtual machine in which they ran; None for real hosts."""
 
     directory: str
     blocks: int
     pairs: int
-    apart: int
+    distance: int
     confidence: float
     metrics: tuple[MetricFloor, ...]
     between: BetweenCampaigns | None = None
@@ -73,12 +73,12 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
     The floors are those of the first campaign; the spread between campaigns is that of all."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates
-    apart = blocks_apart(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
+    distance = blocks_apart(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
     floors: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
             # If the study ended the searches, equal values do not show low noise.
-            pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, apart)
+            pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, distance)
             # Seed by treatment, not by metric, so that all metrics of a trial get the same coin.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
@@ -91,7 +91,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
         directory=report.directory,
         blocks=blocks,
         pairs=design.replicates // 2,
-        apart=apart,
+        distance=distance,
         confidence=design.confidence,
         metrics=noisiest,
         between=between_campaigns(reports),
@@ -137,7 +137,7 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "at_utc": at_utc,
         "blocks": floors.blocks,
         "pairs": floors.pairs,
-        "apart": floors.apart,
+        "apart": floors.distance,
         "confidence": floors.confidence,
         "metrics": {metric_floor.metric.name: _metric(metric_floor) for metric_floor in floors.metrics},
         "between": between_dict(floors.between),

@@ -52,9 +52,10 @@ class PooledEffect:
     """The effect of a level against the reference level on a metric, on each host and pooled.
 
     Means are over `strata` of `all_strata` combinations of the other factors: those that all hosts with this effect
-    measured. `pooled` is the pooled logarithm of the ratio; None for fewer than three hosts. For two hosts, `apart` is
-    the ratio of the effect on the second host to the effect on the first. `absent_because` are the reasons why effects
-    are not pooled. `p_adjusted` is the p-value of `pooled`, or else of `apart`, corrected by Holm's method."""
+    measured. `pooled` is the pooled logarithm of the ratio; None for fewer than three hosts. For two hosts,
+    `between_hosts` is the ratio of the effect on the second host to the effect on the first. `absent_because` are the
+    reasons why effects are not pooled. `p_adjusted` is the p-value of `pooled`, or else of `between_hosts`, corrected
+    by Holm's method."""
 
     metric: Metric
     factor: str
@@ -64,7 +65,7 @@ class PooledEffect:
     strata: int = 0
     all_strata: int = 0
     pooled: PooledMean | None = None
-    apart: Estimate | None = None
+    between_hosts: Estimate | None = None
     absent_because: tuple[Note, ...] = ()
     p_adjusted: float | None = None
     verdict: Verdict = ""
@@ -201,7 +202,7 @@ def _effect(
         strata=strata,
         all_strata=all_strata,
         pooled=pooled,
-        apart=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
+        between_hosts=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
         absent_because=() if pooled else (too_few_hosts(hosts),),
     )
 
@@ -219,10 +220,10 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
 def _with_verdicts(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
     """Yield the effects, each with its corrected p-value and the verdict on its mean over hosts."""
     ps = holm([effect.pooled.estimate.p if effect.pooled else None for effect in effects])
-    ps_apart = holm([effect.apart.p if effect.apart else None for effect in effects])
-    for effect, p, p_apart in zip(effects, ps, ps_apart, strict=True):
+    ps_between = holm([effect.between_hosts.p if effect.between_hosts else None for effect in effects])
+    for effect, p, p_between in zip(effects, ps, ps_between, strict=True):
         verdict = verdict_on_ratio(effect.metric, decision_by_p(p, alpha), effect.mean.value if effect.mean else None)
-        yield replace(effect, p_adjusted=p_apart if p is None else p, verdict=verdict)
+        yield replace(effect, p_adjusted=p_between if p is None else p, verdict=verdict)
 
 
 _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")

@@ -16,7 +16,7 @@ from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 
 N_OBJECTS = 16_000  # that the workers hold together, unless limited
-_HOST_PARTS = 4  # the load starts only if it takes at most a quarter of the files that the host can still open
+_LEAST_FREE_PER_OBJECT = 4  # files that the host can still open, for each object: the load takes at most a quarter
 _SCRIPT = Path(__file__).with_name("hold.pl")
 
 
@@ -63,9 +63,9 @@ def _require_room(host: Host, name: str) -> None:
 
     `name` is the name of the anomaly. Raises: PlatformError when the load would take more."""
     allocated, _, most = (int(word) for word in host.read_text("/proc/sys/fs/file-nr").split())
-    if (most - allocated) // _HOST_PARTS < N_OBJECTS:
+    if most - allocated < _LEAST_FREE_PER_OBJECT * N_OBJECTS:
         raise PlatformError(
-            f"the anomaly '{name}' did not start: the host has {most - allocated} open files left, and it would take"
-            f" {N_OBJECTS}, more than a quarter",
-            f"set the sysctl fs.file-max to {allocated + _HOST_PARTS * N_OBJECTS} or more",
+            f"the anomaly '{name}' did not start: the host can open {most - allocated} more files, and the load would"
+            f" take {N_OBJECTS}, more than a quarter of them",
+            f"set the sysctl fs.file-max to {allocated + _LEAST_FREE_PER_OBJECT * N_OBJECTS} or more",
         )

@@ -33,7 +33,7 @@ from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST
 
 N_CONNECTIONS = 16_000
-_TABLE_PARTS = 4  # the load starts only if it takes at most a quarter of the table
+_LEAST_PLACES_PER_CONNECTION = 4  # in the table, for each connection: the load takes at most a quarter
 _PER_S = 2000  # datagrams once all connections exist: each connection gets one in 8 seconds
 _TIMEOUT_S = 30  # of a connection that nothing answers
 _SYSCTLS = "/proc/sys/net/netfilter"
@@ -110,11 +110,11 @@ def ruleset(most: int | None) -> str:
 def _require_room(host: Host, inside: list[str]) -> None:
     script = f"echo {_TIMEOUT_S} > {_SYSCTLS}/nf_conntrack_udp_timeout; cat {_SYSCTLS}/nf_conntrack_max"
     most = int(host.run([*inside, "sh", "-ec", script]).text)
-    if most // _TABLE_PARTS < N_CONNECTIONS:
+    if most < _LEAST_PLACES_PER_CONNECTION * N_CONNECTIONS:
         raise PlatformError(
-            f"the anomaly 'conntrack' did not start: a connection table of this host holds {most}, and it would make"
-            f" {N_CONNECTIONS}, more than a quarter",
-            f"set the sysctl net.netfilter.nf_conntrack_max to {_TABLE_PARTS * N_CONNECTIONS} or more",
+            f"the anomaly 'conntrack' did not start: a connection table of this host holds {most} connections, and the"
+            f" load would make {N_CONNECTIONS}, more than a quarter of them",
+            f"set the sysctl net.netfilter.nf_conntrack_max to {_LEAST_PLACES_PER_CONNECTION * N_CONNECTIONS} or more",
         )
 
 

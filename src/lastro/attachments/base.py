@@ -52,7 +52,7 @@ class Attachment(Part):
     # If set, each link ends at a device of the DUT, named as in `Segment.ends`, with this prefix.
     router_prefix: ClassVar[str | None] = None
     # One switch for each link, and all links made and removed together; only for `SeparableLinks`.
-    apart: bool = False
+    separated: bool = False
     # The links leave the host, so the sender's CPU does not process packets on behalf of the receiver.
     wired: ClassVar[bool] = False
     # The platform makes the links: instances start inside `before_start`, with an `adapted_spec`.
@@ -192,7 +192,7 @@ class BatchLinks(Attachment):
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
+        with made(testbed, testbed.dut, self.compile(segments), at_once=self.separated):
             yield
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:

@@ -15,7 +15,7 @@ VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port 
 
 
 class SeparableLinks(Attachment, ABC):
-    """An attachment whose links can be cut one by one: with `apart` set, each has its own switch.
+    """An attachment whose links can be cut one by one: with `separated` set, each has its own switch.
 
     `passes_dut` is true if links between network namespaces pass through the namespace of the DUT."""
 
@@ -59,7 +59,7 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
         """Return {name of a switch: segments whose ends are its ports}."""
-        if self.apart:
+        if self.separated:
             return {f"br-{segment.name}": [segment] for segment in segments}
         return {_SWITCH: list(segments)}
 

@@ -66,7 +66,7 @@ class Vxlan(SeparableLinks, BatchLinks):
             with (
                 made(testbed, testbed.dut, [_cable(second)]),
                 super().laid(testbed, segments),
-                made(testbed, second, self.compile_second(segments), at_once=self.apart),
+                made(testbed, second, self.compile_second(segments), at_once=self.separated),
             ):
                 yield
 

@@ -47,7 +47,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
     )
     yield say(
         "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",
-        blocks=say.count(floors.apart, "block"),
+        blocks=say.count(floors.distance, "block"),
     )
     for metric_floor in floors.metrics:
         if metric_floor.floor.absent_because:

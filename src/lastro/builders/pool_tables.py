@@ -40,7 +40,7 @@ ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("P
 def opening_sentences(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how many ratios differ from 1 on average over hosts, and how many differ between two hosts."""
     pooled = [effect for effect in pooled_study.effects if effect.pooled]
-    apart = [effect for effect in pooled_study.effects if effect.apart]
+    between = [effect for effect in pooled_study.effects if effect.between_hosts]
     alpha = pooled_study.study.design.alpha
     if pooled:
         kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
@@ -55,10 +55,10 @@ def opening_sentences(pooled_study: PooledStudy, say: Language) -> Iterator[str]
             "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
             "no interval for a new host."
         )
-    if apart:
-        n = sum(effect.p_adjusted is not None and effect.p_adjusted < alpha for effect in apart)
-        yield say("Between two hosts, {n} of {all} ratios are distinguishable.", n=n, all=len(apart))
-    if not (pooled or apart):
+    if between:
+        n = sum(effect.p_adjusted is not None and effect.p_adjusted < alpha for effect in between)
+        yield say("Between two hosts, {n} of {all} ratios are distinguishable.", n=n, all=len(between))
+    if not (pooled or between):
         yield say("Nothing could be pooled.")
 
 
@@ -79,7 +79,7 @@ def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables: the statistical method behind each column, and what a ratio averages over."""
     confidence = percent(pooled.confidence, say)
     n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
-    n_apart = sum(bool(effect.apart) for effect in pooled.effects)
+    n_between = sum(bool(effect.between_hosts) for effect in pooled.effects)
     if n_pooled:
         yield say(
             "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
@@ -95,11 +95,11 @@ def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
             "New host: the {confidence} interval for the true ratio on one more host, if it is a host like these.",
             confidence=confidence,
         )
-    if n_apart:
+    if n_between:
         yield say(
             "Second / first: the ratio on the second host divided by that on the first; p is corrected by Holm’s "
             "method for {n} ratios.",
-            n=n_apart,
+            n=n_between,
         )
     yield say(
         "A ratio is that of two means over all combinations of the other factors that were measured on every host "
@@ -175,14 +175,14 @@ def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     )  # fmt: skip
     rows = []
     for effect in pooled.of(metric):
-        if effect.apart:
+        if effect.between_hosts:
             ratios = [
                 f"{pooled.hosts[host_effect.host].name}: {ratio_on(host_effect, say)}"
                 for host_effect in effect.hosts
                 if host_effect.effect
             ]
-            ps = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
-            rows.append((_label(effect, say), *ratios, ratio_text(effect.apart, say), *ps))
+            ps = p_text(effect.between_hosts.p, say), p_text(effect.p_adjusted, say)
+            rows.append((_label(effect, say), *ratios, ratio_text(effect.between_hosts, say), *ps))
     title = say("{metric} on two hosts", metric=metric_heading(metric))
     return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
 

@@ -324,14 +324,17 @@ class Fleet:
         self.observer.said(state.name, text)
 
     def _require_some(self) -> None:
-        """Raise HostError or HostBusy if all testbeds are left out, or if none has worked for `PATIENCE_S`."""
+        """Raise HostError or HostBusy if no testbed is left that may still work.
+
+        That is so if all are left out, or if none is open and the last one that worked did so more than `PATIENCE_S`
+        ago."""
         now_s, states = time.monotonic(), self._states.values()
-        if any(state.phase in ("idle", "working") and not state.losses for state in states):
+        open_ones = [state for state in states if state.phase in ("idle", "working")]
+        if any(not state.losses for state in open_ones):
             self._alive_s = now_s
         # A trial may take longer than our patience, and an idle testbed may wait for a block that is kept for another.
-        at_work = any(state.phase in ("idle", "working") for state in states)
-        if all(state.phase == "out" for state in states) or (now_s - self._alive_s > PATIENCE_S and not at_work):
-            raise no_testbed_error(self._states.values())
+        if all(state.phase == "out" for state in states) or (not open_ones and now_s - self._alive_s > PATIENCE_S):
+            raise no_testbed_error(states)
 
     # Answers
 

@@ -72,9 +72,9 @@ def ends_of(interval: Interval | None) -> Ends | None:
 
 
 def axis_ends_of(metric: Metric, cells: Iterable[Cell]) -> AxisEnds:
-    """Return the ends of the axis of a metric for every trial, mean and interval of its `cells`, which have a trial.
+    """Return the ends of a metric's axis, with room for the values and means of its `cells`.
 
-    Wide intervals extend the axis as in `axis_ends`."""
+    The cells have at least one trial in all. A wide interval extends the axis only in part, as in `axis_ends`."""
     cells = list(cells)
     values = [point.value for cell in cells for point in cell.points]
     summaries = [cell.summary for cell in cells if cell.summary is not None]

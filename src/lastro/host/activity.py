@@ -175,4 +175,5 @@ def _process(line: str) -> ActiveProcess | None:
     if not separator or len(fields) < 14:
         return None
     name = "".join(char if char.isprintable() else "?" for char in name)  # any user may have chosen the name
-    return ActiveProcess(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)
+    user_ticks = int(fields[11]) + int(fields[13])  # utime of the process, and cutime of its ended children
+    return ActiveProcess(int(pid), name, user_ticks / _TICKS)

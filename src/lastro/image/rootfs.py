@@ -111,8 +111,10 @@ def stored_image(key: str, store: Path) -> Image | None:
     """Return the image that was stored under a key; None if there is none."""
     pointer = store / "recipes" / key
     digest = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        return None
     image = Image(digest, store / digest[:12])
-    return image if re.fullmatch(r"[0-9a-f]{64}", digest) and image.tar.is_file() else None
+    return image if image.tar.is_file() else None
 
 
 def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:

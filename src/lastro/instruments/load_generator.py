@@ -169,9 +169,9 @@ class LoadGenerator(Instrument):
             return f"{cls.name} sends at most {cls.most_flows} flow{'s' * (cls.most_flows > 1)}"
         if len(traffic.sizes) > 1 and not cls.mixes:
             return f"{cls.name} sends frames of one size"
-        if (lacking := cls.least_payload_bytes - min(traffic.payload_bytes)) > 0:
-            smallest = min(traffic.sizes)
-            return f"{cls.name} needs frames of {smallest + lacking} B for UDP over IPv{traffic.ip}, not {smallest} B"
+        least, smallest = cls._least_size(traffic), min(traffic.sizes)
+        if smallest < least:
+            return f"{cls.name} needs frames of {least} B for UDP over IPv{traffic.ip}, not {smallest} B"
         return ""
 
     @classmethod
@@ -179,8 +179,13 @@ class LoadGenerator(Instrument):
         """Return what a user can do about traffic for which `refusal` returns a reason."""
         if traffic.flows > cls.most_flows or (len(traffic.sizes) > 1 and not cls.mixes):
             return 'use instrument = "trafgen"'
-        least = min(traffic.sizes) + cls.least_payload_bytes - min(traffic.payload_bytes)
+        least = cls._least_size(traffic)
         return f"use one frame size of {least} B or more" if len(traffic.sizes) > 1 else f"raise frame_size to {least}"
+
+    @classmethod
+    def _least_size(cls, traffic: Traffic) -> int:
+        """Return the size in bytes of the smallest frame whose payload this generator can fill."""
+        return min(traffic.sizes) - min(traffic.payload_bytes) + cls.least_payload_bytes
 
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED

@@ -57,7 +57,7 @@ class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
     bare = True
-    apart = False  # true for a role that is not under test: it uses the root filesystem that no variant changes
+    uses_base = False  # true for roles that are not under test: they use the root filesystem that no variant changes
     options = (_NETWORK,)
     confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
 
@@ -70,7 +70,7 @@ class Native(Platform):
         self.require_confinement(spec)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
-            image = testbed.base if self.apart and testbed.base else testbed.image
+            image = testbed.base if self.uses_base and testbed.base else testbed.image
             testbed.host.run(["sh", "-e"], stdin=_setup_script(image, netns, home, scratch))
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             if spec.sysctls:

@@ -156,7 +156,7 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
     return (
         f"[ -s {file} ] || exec {delete} --force; pid=$(cat {file}); "  # without a PID, the container never ran
         # The container may have ended, and its PID may now belong to another process.
-        f"! grep -qsE {in_cgroup} /proc/$pid/cgroup || kill -KILL $pid; "
+        f"if grep -qsE {in_cgroup} /proc/$pid/cgroup; then kill -KILL $pid; fi; "
         f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
     )

@@ -39,13 +39,13 @@ def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
     for directory, n in Counter(campaign.directory for campaign in ordered).items():
         if n > 1:
             raise InputError(f"{directory} is given twice", "name each campaign once")
-    spans = list(_spans(ordered))
+    with_spans = list(zip(_spans(ordered), ordered, strict=True))
     rows = _treatments(ordered)
     indices = {key: row.treatment.index for key, row in rows.items()}
     runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
     trials, attempts, segments = list[TrialRow](), list[Attempt](), list[HostSegment]()
-    for campaign, span in zip(ordered, spans, strict=True):
-        n_trials, n_blocks = span.trials.start - 1, span.blocks.start - 1  # of the campaigns before
+    for span, campaign in with_spans:
+        n_trials, n_blocks = span.trials.start - 1, span.blocks.start - 1  # numbers that earlier campaigns use
         new_index = {row.treatment.index: indices[_key(row.treatment.levels)] for row in campaign.treatments}
         for trial in campaign.trials:
             treatment = new_index[trial.treatment]
@@ -56,7 +56,6 @@ def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
         for attempt in campaign.attempts:
             number, block = attempt.trial + n_trials, attempt.block + n_blocks
             attempts.append(replace(attempt, trial=number, block=block, treatment=new_index[attempt.treatment]))
-    with_spans = list(zip(spans, ordered, strict=True))
     whole = _joined_study([campaign.study for campaign in ordered])
     return replace(
         ordered[0],

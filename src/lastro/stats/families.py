@@ -159,11 +159,12 @@ class Family:
         """Return the value that the largest |t| exceeds with probability 1 - confidence."""
         uncorrected = t_quantile(confidence, df)
         rank, _ = self._largest
-        if rank == 1:
+        if rank == 1:  # all |t| are equal, so the largest one is Student's t
             return uncorrected
         from scipy.optimize import brentq
 
         bonferroni = t_quantile(1 - alpha_of(confidence) / len(self._errors), df)
+        # The value lies between these two; 10 % on either side covers the error of the quantiles in `_largest`.
         return float(brentq(lambda t: self.p(t, df) - alpha_of(confidence), 0.9 * uncorrected, 1.1 * bonferroni))
 
 

@@ -100,12 +100,12 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
     mode = grid.mode_of(split) if split else None
     if mode is None:
         return None
-    apart, distance, sds = mode
+    in_second_mode, distance, sds = mode
     distance = math.exp(distance) if relative else distance
     if relative and abs(distance - 1) < _LEAST_SHARE:
         return None
     trials = {}
-    for row, marks in zip(rows, apart, strict=True):
+    for row, marks in zip(rows, in_second_mode, strict=True):
         if marks.any():
             trials[row] = frozenset(blocks[at] for at in np.flatnonzero(marks))
     return SecondMode(trials, distance, relative, sds)
@@ -128,11 +128,11 @@ def _step(values: Collection[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """An assignment of trials to two modes: which are `apart`, at which distance, and the residual of each trial.
+    """An assignment of trials to two modes: those `in_second_mode`, their distance, and the residual of each trial.
 
     The arrays are by treatment and block."""
 
-    apart: Marks
+    in_second_mode: Marks
     distance: float
     noise: Floats
 
@@ -168,22 +168,22 @@ class _ValueGrid:
         splits = [split for start in starts if (split := self._refine(start, residuals))]
         return min(splits, key=lambda split: float(np.sum(split.noise**2)), default=None)
 
-    def _refine(self, apart: Marks, residuals: Floats) -> _Split | None:
+    def _refine(self, in_second_mode: Marks, residuals: Floats) -> _Split | None:
         """Fit the distance, and move each trial to the nearer mode, until no trial moves; None for a distance of 0.
 
         `residuals` are those of the fit with one mode."""
         split = None
         for _ in range(_MOST_ROUNDS):
-            column = self._residuals(apart.astype(float))
+            column = self._residuals(in_second_mode.astype(float))
             length = float(np.sum(column**2))
             distance = float(np.sum(column * residuals)) / length if length > _ALIASED else 0.0
             if distance == 0:
                 break
-            split = _Split(apart, distance, residuals - distance * column)
-            nearer = self.measured & (split.noise / distance + apart > 0.5)
-            if np.array_equal(nearer, apart):
+            split = _Split(in_second_mode, distance, residuals - distance * column)
+            nearer = self.measured & (split.noise / distance + in_second_mode > 0.5)
+            if np.array_equal(nearer, in_second_mode):
                 break
-            apart = nearer
+            in_second_mode = nearer
         return split
 
     def _residuals(self, values: Floats) -> Floats:
@@ -208,26 +208,26 @@ class _ValueGrid:
             residuals = residuals - median(residuals, axis=0) if self.blocked else residuals
         return residuals
 
-    def _exchange_to_fewest(self, apart: Marks) -> Marks:
+    def _exchange_to_fewest(self, in_second_mode: Marks) -> Marks:
         """Exchange the modes of whole treatments and blocks, so that as few trials as possible are in the second mode.
 
         The fit stays the same: the mean of an exchanged treatment or block changes by the distance. The search has
         several starts. One is the given assignment. For each treatment, another one exchanges all blocks in which that
         treatment is in the second mode."""
-        rows = range(min(len(apart), _MOST_STARTS)) if self.blocked else ()
-        starts = (apart, *(self.measured & (apart ^ apart[row]) for row in rows))
+        rows = range(min(len(in_second_mode), _MOST_STARTS)) if self.blocked else ()
+        starts = (in_second_mode, *(self.measured & (in_second_mode ^ in_second_mode[row]) for row in rows))
         return min(map(self._exchange_majorities, starts), key=np.sum)
 
-    def _exchange_majorities(self, apart: Marks) -> Marks:
-        """Exchange the modes of treatments and blocks that have most of their trials apart, until there are none."""
+    def _exchange_majorities(self, in_second_mode: Marks) -> Marks:
+        """Exchange the modes of treatments and blocks with most trials in the second mode, until there are none."""
         for _ in range(_MOST_SWEEPS):
-            before = apart
+            before = in_second_mode
             for axis in (1, 0) if self.blocked else (1,):
-                most = 2 * apart.sum(axis=axis, keepdims=True) > self.measured.sum(axis=axis, keepdims=True)
-                apart = self.measured & (apart ^ most)
-            if np.array_equal(before, apart):
+                most = 2 * in_second_mode.sum(axis=axis, keepdims=True) > self.measured.sum(axis=axis, keepdims=True)
+                in_second_mode = self.measured & (in_second_mode ^ most)
+            if np.array_equal(before, in_second_mode):
                 break
-        return apart
+        return in_second_mode
 
     def _variance(self, noise: Floats, weights: Floats) -> tuple[float, float]:
         """Return the variance of a trial's noise, as a weighted mean over treatments, and its degrees of freedom."""
@@ -237,22 +237,23 @@ class _ValueGrid:
         return float(np.sum(fractions * np.sum(noise**2, axis=1) / df)), float(1 / np.sum(fractions**2 / df))
 
     def mode_of(self, split: _Split) -> tuple[Marks, float, float] | None:
-        """Return the trials apart, their distance, and its size in standard deviations; None if they are not a mode.
+        """Return the trials in the second mode, their distance, and its size in standard deviations.
 
-        The docstring of the module has the criteria."""
-        apart = self._exchange_to_fewest(split.apart)
-        n, size = int(apart.sum()), abs(split.distance)
+        None if they are not a mode. The docstring of the module has the criteria."""
+        in_second_mode = self._exchange_to_fewest(split.in_second_mode)
+        n, size = int(in_second_mode.sum()), abs(split.distance)
         if n < LEAST_TRIALS:
             return None
-        noises = [self._variance(split.noise, weights) for weights in (self.measured.sum(axis=1), apart.sum(axis=1))]
+        numbers = (self.measured.sum(axis=1), in_second_mode.sum(axis=1))
+        noises = [self._variance(split.noise, weights) for weights in numbers]
         if any(size <= least_distance(df) * math.sqrt(variance) for variance, df in noises):
             return None
         sd = math.sqrt(max(variance for variance, _ in noises))
-        width = math.sqrt(float(np.sum(split.noise[apart] ** 2)) / (n - 1) * self.measured.sum() / self.df)
+        width = math.sqrt(float(np.sum(split.noise[in_second_mode] ** 2)) / (n - 1) * self.measured.sum() / self.df)
         offset = split.noise / split.distance  # from the mode of the trial, as a fraction of the way to the other mode
-        inside = int(np.sum(np.abs(offset[apart]) < _NEAR))
-        between = int(np.sum(np.abs(offset + split.apart - 0.5)[self.measured] < _NEAR))
+        inside = int(np.sum(np.abs(offset[in_second_mode]) < _NEAR))
+        between = int(np.sum(np.abs(offset + split.in_second_mode - 0.5)[self.measured] < _NEAR))
         if width > _MOST_WIDTH * sd or 2 * between > inside:
             return None
-        exchanged = 2 * int(np.sum(split.apart[apart])) < n
-        return apart, -split.distance if exchanged else split.distance, size / sd if sd else math.inf
+        exchanged = 2 * int(np.sum(split.in_second_mode[in_second_mode])) < n
+        return in_second_mode, -split.distance if exchanged else split.distance, size / sd if sd else math.inf

@@ -59,13 +59,13 @@ def blocks_apart(trials: int, aa_trials: int) -> int:
     return max(1, round((trials + 1) / 3 / aa_trials))
 
 
-def pairs_of(by_block: Mapping[int, float], blocks: int, apart: int) -> list[Pair]:
-    """Pair the values of blocks 1 to `blocks`, in order; the two blocks of a pair are `apart` blocks from each other.
+def pairs_of(by_block: Mapping[int, float], blocks: int, distance: int) -> list[Pair]:
+    """Pair the values of blocks 1 to `blocks`, in order; the two blocks of a pair are `distance` blocks apart.
 
-    With `apart` = 2, blocks 1 and 3 are a pair, then 2 and 4, then 5 and 7. At the end of the campaign, pairs are as
+    With `distance` = 2, blocks 1 and 3 are a pair, then 2 and 4, then 5 and 7. At the end of the campaign, pairs are as
     far apart as the remaining blocks allow. Pairs with a missing value are left out."""
     pairs, start = [], 1
-    while step := min(apart, (blocks - start + 1) // 2):
+    while step := min(distance, (blocks - start + 1) // 2):
         for first in range(start, start + step):
             if first in by_block and first + step in by_block:
                 pairs.append((by_block[first], by_block[first + step]))

@@ -263,7 +263,7 @@ class Study:
         """Return the study from data of `to_dict`. Raises: MisshapenData for other data."""
         study: Study = from_plain(cls, data)
         design = study.design
-        conditions = {
+        is_absent = {  # {problem: True if the study does not have it}
             "a factor has no levels": all(factor.levels for factor in study.factors),
             "two factors have the same name": _have_unique_names(study.factors),
             "two metrics have the same name": all(map(_have_unique_names, (study.metrics, study.all_metrics))),
@@ -278,8 +278,8 @@ class Study:
             "test.margin is not between 0 and 1": study.test is None or 0 < study.test.margin < 1,
             "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }
-        for problem, holds in conditions.items():
-            if not holds:
+        for problem, absent in is_absent.items():
+            if not absent:
                 raise MisshapenData(problem)
         return study
 

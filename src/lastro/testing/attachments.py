@@ -129,12 +129,12 @@ class AttachmentContract:
             assert _passable(ring) == [True, True, True]
         assert contents(testbed) == before
         if isinstance(links, SeparableLinks):
-            links.apart = True
+            links.separated = True
             try:
                 with links.connect(testbed, ring):
                     _cut_and_mend(testbed, links, ring)
             finally:
-                links.apart = False
+                links.separated = False
             assert contents(testbed) == before
 
     def test_it_is_available_and_trying_leaves_nothing(

@@ -49,19 +49,22 @@ def cost_blocks_text(decision: SlaDecision, say: Language) -> str:
 
 
 def why_dropped(decision: SlaDecision, dropped: DroppedCandidate, say: Language) -> str:
-    """Return why a candidate was dropped from the decision: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
+    """Return the reason why a candidate was dropped, to follow its name.
+
+    For example, 'holds latency ≤ 1 ms with a probability of < 1 %'."""
     p = odds_text(dropped.chance, say)
     if dropped.why == "unlikely":
-        return say("is the cheapest that holds with a probability of {p}", p=p)
+        return say("has a probability of {p} of being the cheapest that holds", p=p)
     if dropped.why == "futile":
         return say("would be known to hold after all blocks with a probability of {p}", p=p)
     odds = decision.choice.odds[dropped.candidate].limits
-    known = [
+    known = [  # (probability that the level holds, its text)
         (limit.holds, level.text)
         for limit, level in zip(odds, decision.question.levels, strict=True)
         if limit is not None
     ]
-    return say("holds {level} with a probability of {p}", level=min(known)[1] if known else "—", p=p)
+    _, level = min(known, default=(0.0, "—"))
+    return say("holds {level} with a probability of {p}", level=level, p=p)
 
 
 def stop_text(look: Look, say: Language) -> str:

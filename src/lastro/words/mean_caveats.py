@@ -45,15 +45,15 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             difference=say.number(distance) + unit_suffix(metric.metric.unit, say),
             **size,
         )
-    apart = [(treatment, n, trials) for treatment, n, trials in modes.counts if n]
+    affected = [(treatment, n, trials) for treatment, n, trials in modes.counts if n]
     named = [
         say("{treatment} {n} of {all}", treatment=treatment.label, n=n, all=trials)
-        for treatment, n, trials in apart[:MOST]
+        for treatment, n, trials in affected[:MOST]
     ]
     yield say(
         "These trials are: {treatments}. A mean describes neither group, and in simulations 95 % intervals of such "
         "means hold the truth in 62 to 95 %: look at the points.",
-        treatments="; ".join((*named, *_more(len(apart), say))),
+        treatments="; ".join((*named, *_more(len(affected), say))),
     )
 
 

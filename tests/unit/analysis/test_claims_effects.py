@@ -32,8 +32,8 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 def one(directory: Path, statement: str, study: Study = STUDY, **options: Any) -> Judgement:
-    """The judgement of one claim on the campaign of `value`."""
-    campaign = make_campaign(directory / "c", study, value=value, **{"notes": lambda levels, block: {}} | options)
+    """The judgement of one claim on a campaign, that of `value` unless another is given."""
+    campaign = make_campaign(directory / "c", study, **{"value": value, "notes": lambda levels, block: {}} | options)
     with Store.open(campaign) as store:
         report = build_report(load_campaign(store))
     return judge(parse_claims(f'[[claim]]\nid = "x"\nsays = "s"\n{statement}', "c.toml", study), report)[0]
@@ -72,6 +72,24 @@ def test_only_conditions_with_both_sides_count(tmp_path: Path) -> None:
     found = one(tmp_path, DIRECT % "", unavailable=lambda levels: ("no such thing", None) if levels == gone else None)
     assert effect(found) == pytest.approx((200 + 600 + 1200) / (100 + 300 + 1100))
     assert reason_text(found).endswith("over 3 of 4 conditions of the design")
+
+
+@pytest.mark.parametrize("lacking", ["throughput", "jitter"])
+def test_of_several_metrics_the_one_with_the_fewest_conditions_counts(tmp_path: Path, lacking: str) -> None:
+    study = make_study(FACTORS, replicates=3, metrics=(*METRICS, Metric("jitter", "ms", "lower", "")))
+    gone = {"link": "direct", "isolation": "a+b", "streams": 4}
+    text = 'extreme = { metric = "throughput", also = ["jitter"], of = { link = "direct" }, to = { link = "bridge" }, '
+    text += 'over = { isolation = ["none", "a+b"] } }\npublished = { ratio = 2.0, tolerance = 0.1 }'
+    found = one(
+        tmp_path,
+        text,
+        study,
+        value=lambda levels, block, metric: (
+            None if metric == lacking and levels == gone else value(levels, block, metric)
+        ),
+    )
+    assert found.effects is not None and (found.effects.strata, found.effects.all_strata) == (1, 2)
+    assert reason_text(found).endswith("over 1 of 2 conditions of the design")
 
 
 def test_what_the_design_excludes_is_not_counted(tmp_path: Path) -> None:

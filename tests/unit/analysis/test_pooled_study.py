@@ -225,8 +225,8 @@ def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
     found = pooled(tmp_path, ("edge-1", "edge-4"))
     runc = effects(found)["runc"]
     assert runc.mean is runc.prediction is None and runc.verdict == ""
-    assert runc.apart is not None and runc.apart.value == pytest.approx(0.92 / 0.80, abs=0.03)
-    assert runc.apart.interval is not None and not runc.apart.interval.holds(1)
+    assert runc.between_hosts is not None and runc.between_hosts.value == pytest.approx(0.92 / 0.80, abs=0.03)
+    assert runc.between_hosts.interval is not None and not runc.between_hosts.interval.holds(1)
     assert runc.absent_because == ("too few hosts have this effect: 2; it takes 3 to show how much hosts differ",)
     assert {one.pooled.verdict for one in found.claims} == {"untestable here"}
     assert "Two hosts cannot show how much hosts differ" in said_of(found)

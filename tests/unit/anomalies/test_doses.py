@@ -251,7 +251,7 @@ def test_no_neighbour_may_take_the_open_files_of_the_host(name: str, limit: int,
     run = RecordingRun()
     host = SimpleNamespace(read_text=lambda path: {"/proc/sys/fs/file-nr": f"16000\t0\t{limit}\n"}[path])
     instance: Any = SimpleNamespace(shares_kernel=True, run=run, testbed=SimpleNamespace(host=host))
-    said = pytest.raises(PlatformError, match=f"{left} open files left.* a quarter")
+    said = pytest.raises(PlatformError, match=f"can open {left} more files.* a quarter")
     with nullcontext() if starts else said, anomaly(name).prepared(instance):
         assert "RLIMIT_NOFILE" in str(run.stdin)
     assert bool(run.stdin) is starts

@@ -38,7 +38,7 @@ def switch(request: pytest.FixtureRequest) -> Any:
     """As prepared, with both daemons at work."""
     part: Any = registry.get("attachment", "ovs")()
     part._daemons, part._datapath = {"ovsdb-server": Daemon(), "ovs-vswitchd": Daemon()}, request.param
-    part.apart, part.own_cgroups = True, ("lastro/ovs",)
+    part.separated, part.own_cgroups = True, ("lastro/ovs",)
     return part
 
 

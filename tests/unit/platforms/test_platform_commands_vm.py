@@ -210,7 +210,7 @@ def test_a_domain_of_xen_becomes_the_port_of_an_open_vswitch_in_place_of_its_tap
     """The kernel's master of such a tap is `ovs-system`, to which only the switch itself adds a device."""
     host, testbed = bed(tmp_path)
     ovs = Ovs()
-    ovs.apart = True
+    ovs.separated = True
     ends = [SimpleNamespace(netns=testbed.dut, takes_taps=True)] * 2
     segment = Segment("a", tuple(Port(cast(Any, end), "eth0", f"198.18.1.{n}/24") for n, end in enumerate(ends, 1)))
     replace_tap(testbed, "vif3.0", Tap("hub-ab", swapping=ovs.swapping(testbed, [segment], "hub-ab")))

@@ -56,7 +56,7 @@ def farm_of(
 
     monkeypatch.setattr(HttpProxy, "running", running)
     monkeypatch.setattr(proxies, "require_room", lambda host: None)
-    monkeypatch.setattr(proxies, "_first_answer", lambda *of: None)
+    monkeypatch.setattr(proxies, "_wait_for_answer", lambda *of: None)
     numbers = iter(range(9))
     bed = SimpleNamespace(host=None)
     dut = SimpleNamespace(
@@ -236,7 +236,7 @@ def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: py
     """Its instance took 2 s of the 100 since its start was called for, the others the rest; then the proxy took 3."""
     clock = [100.0]
     monkeypatch.setattr(proxies.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(proxies, "_first_answer", lambda *of: clock.__setitem__(0, 103.0))
+    monkeypatch.setattr(proxies, "_wait_for_answer", lambda *of: clock.__setitem__(0, 103.0))
     dut = SimpleNamespace(addresses={"client": "198.19.1.1", "server": "198.19.2.1"})
     nodes: Any = SimpleNamespace(dut=dut)
     nothing: Any = None

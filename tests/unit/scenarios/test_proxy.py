@@ -337,7 +337,7 @@ ALIVE: Any = SimpleNamespace(require_alive=lambda: None)
 
 def test_a_proxy_that_does_not_listen_yet_is_asked_again(tmp_path: Path) -> None:
     client = client_with(refusing("Connection refused", 60), tmp_path)
-    proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
+    proxies._wait_for_answer(client, ANSWER, PROXIES[0], ALIVE)
     assert len((tmp_path / "tries").read_text()) == 61
 
 
@@ -345,7 +345,7 @@ def test_no_route_is_no_proxy_that_does_not_listen_yet(tmp_path: Path) -> None:
     """What broke on the published host. curl's exit code is that of a refused connection."""
     client = client_with(refusing("No route to host", 3), tmp_path)
     with pytest.raises(PlatformError, match=r"198\.19\.1\.1:3128: connect to .* failed: No route to host"):
-        proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
+        proxies._wait_for_answer(client, ANSWER, PROXIES[0], ALIVE)
     assert len((tmp_path / "tries").read_text()) == 1
 
 

@@ -203,7 +203,7 @@ def segments() -> list[Segment]:
 
 def links(name: str) -> Any:
     found = registry.get("attachment", name)()
-    found.apart = True
+    found.separated = True
     return found
 
 

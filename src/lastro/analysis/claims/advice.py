@@ -64,9 +64,9 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
 
 
 def _is_tested_by_its_interval(judgement: Judgement) -> bool:
-    """Return whether the tests of a claim are equivalent to intervals that exclude some values.
+    """Return whether the tests of a claim reject exactly if an interval excludes a bound.
 
-    The tests of recoveries and extremes are not."""
+    Only then can blocks be predicted. The tests of recoveries and extremes do not."""
     claim, part = judgement.claim, judgement.part
     is_bounded = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
     is_direction = part is not None and part.measure in ("ratio", "difference")

@@ -46,6 +46,7 @@ def checked_figures(
     figures: list[PrintedFigure] = []
     for index, figure in enumerate(shape.figure):
         here = ("figure", index)
+        # All sides in this figure, by their place in it.
         sides: _Sides = {("at",): figure.at}
         for key in ("groups", "bars", "panels", "lines"):
             sides.update({(key, place): side for place, side in enumerate(getattr(figure, key))})
@@ -53,11 +54,8 @@ def checked_figures(
         for name in figure.metrics:
             with problems.at(*here, "metrics"):
                 check_metric(name, study)
-        for key, names, known in (("marks", figure.marks, claims), ("times", figure.times, list(tables))):
-            for name in names:
-                with problems.at(*here, key):
-                    if name not in known:
-                        raise FieldError(f"{shown(name)} is not in this file", partial(did_you_mean, name, known))
+        _check_known(figure.marks, claims, (*here, "marks"), problems)
+        _check_known(figure.times, list(tables), (*here, "times"), problems)
         with problems.at(*here):
             figures.append(_figure(figure, tables))
     return tuple(figures)
@@ -121,6 +119,14 @@ def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None
             if table.id in seen:
                 raise FieldError(f"{shown(table.id)} is already the id of a {kind} above")
         seen.add(table.id)
+
+
+def _check_known(names: Sequence[str], known: Sequence[str], here: tuple[Key, ...], problems: Problems) -> None:
+    """Add a problem for each name that is not `known`: not a claim, or not a table, of this file."""
+    for name in names:
+        with problems.at(*here):
+            if name not in known:
+                raise FieldError(f"{shown(name)} is not in this file", partial(did_you_mean, name, known))
 
 
 def _check_sides(sides: _Sides, here: tuple[Key, ...], study: Study, problems: Problems) -> None:

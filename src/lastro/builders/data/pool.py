@@ -62,7 +62,7 @@ def _host(host: PooledHost) -> dict[str, Any]:
 
 
 def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
-    pooled, tested = effect.pooled, effect.mean or effect.apart
+    pooled, tested = effect.pooled, effect.mean or effect.between_hosts
     return {
         "metric": effect.metric.name,
         **pick(effect.metric, "unit better"),
@@ -74,7 +74,7 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
         "tau": pooled and _estimate(pooled.tau),
         "prediction": effect.prediction,
         "heterogeneity": pooled and {"q": pooled.q, "df": pooled.df, "p": pooled.q_p},
-        "apart": effect.apart and _estimate(effect.apart),
+        "apart": effect.between_hosts and _estimate(effect.between_hosts),
         "p": tested and tested.p,
         "p_adjusted": effect.p_adjusted,
         "verdict": effect.verdict or None,

@@ -135,7 +135,9 @@ class ChainScenario(OnChain):
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         stressing = (("stress-ng", "--version"), ("stress", "--version"))
         commands: list[Sequence[str]] = [Iperf3Tcp.version_argv, Ping.version_argv, *stressing]
-        commands += [tool.version_argv for length, tool in TRANSACTIONS if any(map(length.of, configs))]
+        commands += [
+            tool.version_argv for length, tool in TRANSACTIONS if any(length.of(config) > 0 for config in configs)
+        ]
         return {argv[0]: argv for argv in commands} | implementation_versions(configs)
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -77,12 +77,14 @@ SETTINGS = (AT, LATENCY_S, ONE_WAY, OWN_DELAY_S)
 
 
 def metrics_at(at: object) -> tuple[Metric, ...]:
-    """Return the latency metrics at each load in `at`, which is as in `all_loads`."""
+    """Return the latency metrics at each load.
+
+    `at` is the value of the setting `at` or, if that is a factor, a mapping whose keys are its levels."""
     loads = all_loads(at)
     metrics: list[Metric] = []
     own_metrics: list[Metric] = []
     for load in loads:
-        text = f"packets sent in a second, with answers, at {load.place}"
+        text = f"packets sent and answers requested, per second, at {load.place}"
         metrics.append(Metric(load.load_metric, "1/s", "neither", text))
         for name in STATISTICS:
             text = f"{_WORDS[name]} of round trips at {load.place}"

@@ -256,6 +256,7 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
 
 
 def _ending(interval: GoalInterval, searched: SearchResult, queue: int) -> str:
+    """Return why the interval ends where it does: a load missed the goal, or the generator or the study has a limit."""
     if interval.upper_fps is not None:
         return interval.goal.missed_at(interval.upper_fps) + _queued(interval.lower_fps, searched.probes, queue)
     if searched.limited:

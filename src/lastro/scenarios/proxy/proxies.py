@@ -151,7 +151,7 @@ class ProxyStarter:
     def _proxy(self, hosted: HostedInstance, running: RunningProxy, times: InstanceTimes, began_s: float) -> Proxy:
         """Wait for the first answer of a proxy, which was started at `began_s`; return the proxy with its times."""
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
-        _first_answer(self._client, self._page, endpoint, running)
+        _wait_for_answer(self._client, self._page, endpoint, running)
         answer_s = times.start_s + (time.monotonic() - began_s)
         seen_as = self._links.seen_as(hosted, self._nodes.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
@@ -171,7 +171,7 @@ def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> Non
     _require_whole(_request(client, page, endpoint, tries=1), page, endpoint)
 
 
-def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
+def _wait_for_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
     """Send requests until the proxy at `endpoint`, which takes some time to start, answers.
 
     Raises: PlatformError when the proxy has ended, does not listen in time, cannot be reached, or answers

@@ -176,7 +176,7 @@ class RoutingScenario(OnLinks):
     def _links(self, name: str) -> Any:
         """Return the prepared attachment, set to make a separate switch for each link."""
         links = self.attachments.get(name)
-        links.apart = True
+        links.separated = True
         return links
 
     # The trial

@@ -252,12 +252,14 @@ class OnChain(OnLinks):
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
-        """Deploy the chains and the neighbour inside the block, isolated; note their topology and limits in `outcome`.
+        """Deploy the chains and the neighbour inside the block, with the treatment's isolation.
 
-        Raises: TrialError when something does not start."""
-        platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
+        Note their topology and limits in `outcome`. Raises: TrialError when something does not start."""
+        platform = self.pool.get(platform_level(config))
+        links = self.attachments.get(links_level(config))
         hosts = [self.pool.get(level) for level in hosts_levels(config)]
-        isolations, measured = isolations_of(config), calibrated(calibrations, PROFILE)
+        isolations = isolations_of(config)
+        measured = calibrated(calibrations, PROFILE)
         profile = None if measured is None else from_plain(Profile, measured)
 
         def isolated(spec: InstanceSpec, host: Platform) -> InstanceSpec:

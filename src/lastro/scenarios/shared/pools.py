@@ -81,12 +81,13 @@ class PlatformPool(_PartPool[Platform]):
     def native(self) -> Platform:
         """The bare host, for roles that take part in a trial but are not under test.
 
-        No variant changes their root filesystem."""
+        If a variant has a testbed of its own, these roles keep the root filesystem that no variant changes
+        (`Testbed.base`)."""
         if self._testbed.base is None:
             return self.get(Native.name)
         if self._unchanged_native is None:
             self._unchanged_native = Native()
-            self._unchanged_native.apart = True
+            self._unchanged_native.uses_base = True
         return self._unchanged_native
 
     def availability(self, name: str) -> Availability:

@@ -177,15 +177,16 @@ class UplinkScenario(OnLinks):
     ) -> None:
         """Run the flow, and add the results to `outcome`.
 
-        Meters and clocks are read around the sender's command only, so CPU time and the time by which it is divided are
-        those of that command. The witness counts the bytes of the whole flow."""
+        Meters and clocks are read around the sender's command only, so the CPU time, and the elapsed time that divides
+        it, are those of that command. The witness counts the bytes of the whole flow."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = (
             (f"{INSTANCE}.{_sending_interface(pair.instance)}", "tx_bytes"),
             (f"{end.role}.{end.device}", "rx_bytes"),
         )
         tool = chosen_part(Instrument, config)
-        settings, witness = {**config, TCP_S.name: LOAD_S.of(config)}, InterfaceMeter(self.testbed, everyone)
+        settings = {**config, TCP_S.name: LOAD_S.of(config)}
+        witness = InterfaceMeter(self.testbed, everyone)
         window = MeasuredWindow(self.testbed, everyone, config, own_cgroups, workload=INSTANCE)
         witness.start()
         reading = tool.measure(pair.instance, end.instance, end.address, settings, window)
@@ -194,7 +195,8 @@ class UplinkScenario(OnLinks):
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        by_host, work_s = _timed_by_host(tool, reading), window.host.elapsed_s
+        by_host = _timed_by_host(tool, reading)
+        work_s = window.host.elapsed_s
         window.record_workload(reading, by_host, work_s, outcome, own_series=True)
         outcome.notes |= {"work_s": work_s, "flow_s": reading.lasted_s, "witness": {tool.name: witness.moved}}
 

@@ -62,30 +62,35 @@ class Extreme(Statement):
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
         """Test that the ratio nowhere exceeds the published ratio, and somewhere comes near it.
 
-        Both are tested at every combination of levels of `over`, for every metric. "Nowhere exceeds" has a part for
-        each combination. "Somewhere near" is the last part, a union: the smallest p-value, times the number of
-        combinations, is the evidence for it, and the largest p-value the evidence against it."""
+        Each combination of a metric and levels of `over` has a part: the ratio does not exceed the published one. The
+        last part is a union over all combinations: at least one ratio is near the published one. Its `p_for` is the
+        smallest p-value times the number of combinations; its `p_against` is the largest p-value."""
         ratio, tolerance = _stated(claim)
-        falls, places = ratio < 1, [*itertools.product(*self.over.values())]
+        falls = ratio < 1  # then a smaller ratio is the more extreme one
+        toward_1 = tolerance if falls else -tolerance
+        places = [*itertools.product(*self.over.values())]
         levels: list[Levels] = [
             {name: (level,) for name, level in zip(self.over, place, strict=True)} for place in places
         ]
         sides = [{**place, **side} for place in levels for side in (self.of, self.to)]
-        away = tolerance if falls else -tolerance
-        parts, close, n_measured, n_conditions = list[ClaimContrast](), list[ClaimContrast](), 0, 0
+        parts, close = list[ClaimContrast](), list[ClaimContrast]()
+        measured, n_conditions = list[int](), 0  # numbers of measured conditions by metric, and of all conditions
         for of_metric in (cells, *also):
             weights, n_measured, n_conditions = of_metric.sides(sides, self.at)
+            measured.append(n_measured)
             named = (of_metric.metric.name,) if also else ()
             for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
                 label = " · ".join(map(str, (*named, *place)))
-                parts.append(ratio_contrast(label, of, to, ratio - away, falls, of_metric))
-                close.append(ratio_contrast(label, of, to, ratio + away, not falls, of_metric))
+                # Not more extreme than the published ratio by more than the tolerance.
+                parts.append(ratio_contrast(label, of, to, ratio - toward_1, falls, of_metric))
+                # At least as extreme as the published ratio, less the tolerance.
+                close.append(ratio_contrast(label, of, to, ratio + toward_1, not falls, of_metric))
         shown = [part.p_for for part in close if part.p_for is not None]
         refuted = [part.p_against for part in close if part.p_against is not None]
         best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
         if len(shown) == len(refuted) == len(close):
             best = replace(best, p_for=min(1.0, len(close) * min(shown)), p_against=max(refuted))
-        return ClaimEffects((*parts, best), n_measured, n_conditions)
+        return ClaimEffects((*parts, best), min(measured), n_conditions)
 
     def words(self, claim: Claim) -> VerdictWords:
         return VerdictWords(
