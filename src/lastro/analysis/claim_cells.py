@@ -78,7 +78,7 @@ class Comparisons(Protocol):
 class MetricCells:
     """The valid values of one metric by treatment, and the strata to which they belong.
 
-    `metric` is the name of the metric. `confidence` is that of the intervals, by default the study's. Raises:
+    `metric` is the name of the metric. `confidence` is the confidence of the intervals, by default the study's. Raises:
     Untestable if the metric was not measured."""
 
     def __init__(self, report: CampaignResults, metric: str, confidence: float | None = None) -> None:
@@ -289,7 +289,7 @@ def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
 def _describe_levels(report: CampaignResults, reason: str, rows: Sequence[Row]) -> str:
     """Describe the treatments that are unavailable for this reason by their common levels: 'isolation = apparmor'.
 
-    If no treatment is, describe `rows` by their common levels, or else by their names."""
+    If no treatment is unavailable for this reason, describe `rows` by their common levels, or else by their names."""
     where = next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
     where = where or common_levels(report.study, [row.treatment for row in rows])
     names = [row.treatment.label for row in rows]

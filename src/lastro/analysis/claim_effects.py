@@ -52,8 +52,8 @@ class ClaimEffects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
     `nothing` is the reason if the data show that there is nothing to judge, else None. Such a statement still has a
-    p-value, so that the number of tests does not depend on their results. `bounded` describes the compared treatments
-    whose values are only lower bounds; empty if there are none."""
+    p-value, so that the number of tests does not depend on the results of the tests. `bounded` describes the compared
+    treatments whose values are only lower bounds; empty if there are none."""
 
     parts: tuple[ClaimContrast, ...]
     strata: int

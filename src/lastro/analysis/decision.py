@@ -80,7 +80,7 @@ class SlaQuestion:
         under: Mapping[str, Sequence[str]] | None = None,
         confidence: float | None = None,
     ) -> SlaQuestion:
-        """Parse the question that a user asks on the command line; omitted parts are those of the study file.
+        """Parse the question that a user asks on the command line; omitted parts come from the study file.
 
         Raises: InputError for text that cannot be parsed, and for properties if the campaign did not record any."""
         of_study = cls.of_study(report)
@@ -348,8 +348,8 @@ def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) 
 def _prefer_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
     """Return the choice, with the recommendation moved to the candidate that meets the most wishes.
 
-    Only accepted candidates whose costs are not distinguishable from that of the recommended one compete or, without
-    costs (not `priced`), all accepted candidates. `n_met` has the number of wishes that each candidate meets."""
+    Accepted candidates compete whose costs are not distinguishable from the cost of the recommended one; without costs
+    (not `priced`), all accepted candidates compete. `n_met` has the number of wishes that each candidate meets."""
     if choice.recommended is None:
         return choice
     near = (choice.recommended, *choice.alike)

@@ -85,7 +85,8 @@ class DoseRow:
 class UnequalDoses:
     """Two platforms on which one neighbour, with equal isolation, used different amounts of a quantity.
 
-    `less` is the row of the platform on which it used less of `quantity`, and `more` the other."""
+    `less` is the row of the platform on which the neighbour used less of `quantity`, and `more` the row of the other
+    platform."""
 
     less: DoseRow
     more: DoseRow

@@ -269,8 +269,8 @@ def _place(series: HistorySeries, among: Sequence[HistorySeries]) -> str:
 def _relative(series: HistorySeries, sentinels: Sequence[HistorySeries]) -> HistorySeries:
     """Return a series with its values divided by those of a sentinel, without campaigns that lack the sentinel.
 
-    Among the sentinels of the same campaigns, it is the one with the most levels in common with the series. If there is
-    none, or if all its values are zero, the series is returned unchanged."""
+    Among the sentinels of the same campaigns, the one that has the most levels in common with the series is used.
+    Without a sentinel, or if all of its values are zero, return the series unchanged."""
     common = [sentinel for sentinel in sentinels if sentinel.metric == series.metric and sentinel.last in series.points]
     if not common:
         return series

@@ -157,7 +157,7 @@ def pooled_summary(view: MetricView, cells: Sequence[Cell]) -> Summary:
 
 
 def _mean_of(points: Sequence[Point]) -> Point:
-    """Return the first of these points of one block, with the mean of their values and of their widths."""
+    """Return one point for these points of one block: the first, with the means of their values and of their widths."""
     value = math.fsum(point.value for point in points) / len(points)
     width = math.fsum(point.width for point in points) / len(points)
     return points[0]._replace(value=value, width=width)

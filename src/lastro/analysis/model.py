@@ -154,8 +154,8 @@ class FactorPairs:
 class SerialDependence:
     """The correlation of consecutive trials: `lag1` and `p` are as in `stats.autocorrelation`, over `n` trials.
 
-    For the treatment that the correlation affects most, the mean of its `trials` trials is only as precise as that of
-    `counts_as` independent trials."""
+    One treatment is affected most: the mean of its `trials` trials is only as precise as a mean of `counts_as`
+    independent trials."""
 
     lag1: float
     p: float
@@ -165,7 +165,7 @@ class SerialDependence:
 
     @property
     def matters(self) -> bool:
-        """True if the variance of a mean exceeds that of independent trials enough to be mentioned."""
+        """True if the correlation increases the variance of a mean enough to be mentioned."""
         return self.trials > LEAST_FACTOR * self.counts_as
 
 
@@ -245,7 +245,7 @@ class MetricAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The analysis of every metric, in the order of the report; `confidence` is that of all intervals."""
+    """The analysis of every metric, in the order of the report; all intervals have the same `confidence`."""
 
     metrics: tuple[MetricAnalysis, ...]
     confidence: float

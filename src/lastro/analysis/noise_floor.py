@@ -70,7 +70,7 @@ class NoiseFloors:
 def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloors:
     """Compute noise floors for a study of two blocks or more, from A/A campaigns.
 
-    The floors are those of the first campaign; the spread between campaigns is that of all."""
+    The floors come from the first campaign, and the spread between campaigns from all of them."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates
     distance = blocks_apart(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))

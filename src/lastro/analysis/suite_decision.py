@@ -189,7 +189,7 @@ def _directed_metric(report: CampaignResults) -> Metric:
 def _service_levels(
     reports: Mapping[str, CampaignResults], texts: Sequence[str], left_out: Sequence[tuple[CampaignResults, str]]
 ) -> dict[str, list[ServiceLevel]]:
-    """Return {study: its service levels}: those of `texts` that apply to it, or else those in its study file.
+    """Return {study: its service levels}, from `texts` or, if none of them applies to the study, from its file.
 
     `left_out` are the studies that do not count, with the reasons. Raises: InputError for a text that does not apply to
     any study that counts."""
@@ -214,7 +214,7 @@ def _does_not_apply(
 ) -> InputError:
     """Return the error for a service level on a metric that only studies of `left_out` have.
 
-    Raises: InputError if no study has the metric; it names those of all studies."""
+    Raises: InputError, with the names of all metrics, if no study has the metric."""
     every = [*used, *(report for report, _ in left_out)]
     level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
     report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)

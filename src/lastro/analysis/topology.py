@@ -35,7 +35,7 @@ def recorded_topology(attempts: Iterable[Attempt]) -> RecordedTopology | None:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTopology:
-    """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have.
+    """The topology that a report draws: of one treatment, with the neighbours that only other treatments have.
 
     `others` has one node for each role of a neighbour; the `anomaly` of the node lists all anomalies in this role."""
 

@@ -129,9 +129,9 @@ def default_metric(study: Study) -> str:
 
 
 def variant_test(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
-    """Return the question about the variants of a study; `metric` and `margin` are by default those in its file.
+    """Return the question about the variants of a study; `metric` and `margin` are by default those in the study file.
 
-    The looks of a campaign only answer the question in the file; any other question is answered after the campaign.
+    The looks of a campaign only answer the question in this file; any other question is answered after the campaign.
     Raises: InputError for a study without variants, and for a metric that is unknown or has no better direction."""
     if VARIANT.name not in {factor.name for factor in study.factors}:
         raise InputError(
@@ -233,8 +233,8 @@ def _better(metric: Metric) -> Better:
 def differing_tools(report: CampaignResults) -> dict[str, tuple[str | None, ...]]:
     """Return {tool: its version in each root filesystem} for tools whose versions differ between variants.
 
-    Variants that do not change the root filesystem use that of the study, which then comes first. Versions are without
-    the build details in parentheses."""
+    Variants that do not change the root filesystem use the study's, which then comes first. Versions are without the
+    build details in parentheses."""
     provenance = report.provenance
     roots = [variant.image_tools for variant in provenance.root_filesystem.variants.values()]
     if any(not RootChange.of(changes) for changes in report.study.variants.values()):

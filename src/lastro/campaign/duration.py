@@ -86,8 +86,9 @@ def _duration_s(scenario: type[Scenario], config: Config) -> float:
 def missing(store: Store) -> set[str]:
     """Return the platforms and instruments of a campaign that cannot be used here, such as 'platform kvm'.
 
-    No treatment with such a platform or instrument is available. It is left out if the cause may be something else: if
-    an instrument is used only with missing platforms, or a platform only together with other platforms."""
+    No treatment with such a platform or instrument is available. A platform or instrument is left out if the cause may
+    be something else: if an instrument is used only with missing platforms, or a platform only together with other
+    platforms."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
     usable = {part for parts, unavailable in rows if not unavailable for part in parts}
     gone: set[str] = set()

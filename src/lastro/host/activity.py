@@ -71,7 +71,7 @@ def name_server() -> None:
 
 
 def totals_of(texts: Mapping[str, str]) -> HostTotals:
-    """Return a host's totals, from {path: text} of the files in TOTALS; those of PSI may be missing."""
+    """Return a host's totals, from {path: text} of the files in TOTALS; the files of PSI may be missing."""
     return HostTotals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
 
 

@@ -234,7 +234,8 @@ class Session:
     def pids(self) -> set[int]:
         """Return the PIDs of the session's processes, except Lastro itself.
 
-        These are the processes with its token in their environment, and those in its cgroup."""
+        These are the processes with the session's token in their environment, and the processes in the session's
+        cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
@@ -282,8 +283,8 @@ def session(
 def enter_session(session: Session, purpose: str) -> Iterator[Session]:
     """Register a session in its ledger, and own the objects that every session has; remove them after the block.
 
-    They are its directory for small files, its scratch directory, its cgroup, and the mount for network namespaces if
-    the host has none."""
+    These objects are the session's directory for small files, its scratch directory, its cgroup, and the mount for
+    network namespaces if the host has none."""
     with ExitStack() as stack:
         stack.callback(_finish, session.end)
         session.ledger.open_session(session.token, purpose)

@@ -70,7 +70,7 @@ _CLOCKS = Query('join " ", map { clock($_) } 1, 0')
 class SshHost(Host):
     """A remote host where commands run as root.
 
-    `token` is that of the session which owns the processes on that host, and `local_token` that of the session which
+    `token` belongs to the session that owns the processes on the remote host, and `local_token` to the session that
     owns the ssh processes on this machine. `sockets` is a local directory for the control sockets of ssh.
     `on_reconnect` is called after each reconnection, for example to take the host's lock again."""
 
@@ -337,7 +337,7 @@ class SshHost(Host):
 
 
 def cpu_of(stat: str) -> OwnCpu:
-    """Return the CPU time of a process, without that of its children, from the text of its /proc/PID/stat."""
+    """Return the CPU time of a process, without the time of its children, from the text of its /proc/PID/stat."""
     user, system = stat.rpartition(")")[2].split()[11:13]
     return OwnCpu(int(user) / _TICKS, (int(user) + int(system)) / _TICKS)
 

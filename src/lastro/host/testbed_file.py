@@ -144,7 +144,7 @@ class TestbedShape(StrictTable):
 class GuestTable(StrictTable):
     """The keys that describe a guest.
 
-    They are its kernel and Debian release, its size, its means to isolate instances, how it is emulated, its
+    They are the guest's kernel and Debian release, its size, its means to isolate instances, how it is emulated, its
     hypervisor, and the platforms whose requirements it contains."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (

@@ -114,8 +114,8 @@ def cache_facts(
     """Return {name: description} of the caches that may affect the measurement, and of the size of the files.
 
     The page cache of a container counts as its memory (cgroups(7)). A virtual machine has the page cache of its own
-    kernel, and the host may cache the machine's disk, too. `host_cache` is QEMU's name of the mode of the latter; empty
-    if unknown."""
+    kernel, and the host may cache the machine's disk, too. `host_cache` is QEMU's name of the mode in which it does so;
+    empty if unknown."""
     facts = {"files": human_bytes(file_bytes)}
     if direct:
         facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"

@@ -98,7 +98,7 @@ class ClosedLoad:
 def clients_per_proxy(load: ClosedLoad) -> list[int]:
     """Return the number of clients of each proxy, in the order of `load.proxies`, split as evenly as possible.
 
-    Without proxies, the list has a single number, that of all clients."""
+    Without proxies, the list has only the number of all clients."""
     n_routes = max(1, len(load.proxies))
     least, remainder = divmod(load.clients, n_routes)
     return [least + (position < remainder) for position in range(n_routes)]

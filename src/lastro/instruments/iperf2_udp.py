@@ -1,6 +1,6 @@
 """A UDP load by iperf version 2, the tool of Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate.
 
-It reads the client's report, which includes that of the server, in bytes and bits (`-f b`): the CSV (`-y C`) omits the
+It reads the client's report, which includes the server's report, in bytes and bits (`-f b`): the CSV (`-y C`) omits the
 server's counts, and other formats round to three digits. Written for 2.0 and 2.1; source: iperf(1)."""
 
 from __future__ import annotations

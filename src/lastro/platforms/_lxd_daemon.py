@@ -53,7 +53,7 @@ class PrivateDaemon:
     `suffix` is part of the names of its directories, and distinguishes daemons of several programs.
     `home` has sockets, database and logs. Its path is short, as paths of sockets must be.
     `disk` has large files.
-    `group` is the cgroup above those of the daemon and of the monitors that liblxc starts."""
+    `group` is the cgroup above the cgroups of the daemon and of the monitors that liblxc starts."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
         key = f"{flavour.name}-{storage}{suffix}"

@@ -324,7 +324,7 @@ class Instance(ABC):
     def send_single_segments(self, link: str) -> None:
         """Make the instance's kernel send only single segments over `link`, never packets that a card must divide.
 
-        This works on every link; turning off offloads does not, since those of a macvlan cannot be turned off."""
+        This works on every link; turning off offloads does not, since a macvlan's offloads cannot be turned off."""
         self._on_links(["ip", "link", "set", link, "gso_max_segs", "1"])
 
     def complete_checksums(self, link: str) -> None:

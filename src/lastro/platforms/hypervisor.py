@@ -199,7 +199,7 @@ class Hypervisor(Platform):
         return f"{mkdir_command(instance)}; {shlex.join(copy)}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return the limits for the monitor's cgroup: all except those of memory and of the number of processes.
+        """Return the limits for the monitor's cgroup: all except the limits of memory and of the number of processes.
 
         The guest's memory is limited by the size of the machine, and its processes are not in the host's process table.
         The memory and threads of the monitor itself are overhead of the platform, and are not limited."""

@@ -275,8 +275,8 @@ def _connection(number: int, tap: str) -> list[str]:
 def _behind_nat(port: Port, number: int) -> Port:
     """Return the port as it must be configured behind VirtualBox's NAT: with the NAT's address and routes.
 
-    All destinations of the port are reached through the gateway of the NAT. `number` is that of the network card, from
-    1."""
+    All destinations of the port are reached through the gateway of the NAT. `number` is the number of the network card,
+    from 1."""
     network, gateway = IPv4Interface(port.address).network, f"{_nat_network(number)}.2"
     destinations = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
     routes = tuple(f"{destination} via {gateway}" for destination in destinations)

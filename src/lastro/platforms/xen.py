@@ -93,7 +93,7 @@ def domains(text: str) -> dict[str, Usage]:
 def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
     """Replace a tap in the DUT's namespace by a device of the host, which gets the name of the tap.
 
-    It also takes the place of the tap on its bridge, in its Open vSwitch, or in its redirection to and from another
+    The device also takes the place of the tap on a bridge, in an Open vSwitch, or in a redirection to and from another
     tap.
 
     Raises: Unavailable if the tap is in none of these."""

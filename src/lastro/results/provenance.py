@@ -128,7 +128,7 @@ class Provenance(OpenRecord):
         return replace(typed, chapters=chapters)
 
     def __or__(self, other: Provenance) -> Provenance:
-        """Return the chapters of both. If both have a chapter, that of `other` is returned."""
+        """Return the chapters of both. If both have a chapter, the chapter of `other` is returned."""
         return Provenance.of({**self.chapters, **other.chapters})
 
 

@@ -220,18 +220,18 @@ class OnTestbed:
 class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session.
 
-    If several guests share the treatments of a campaign, `guests` maps the name of each guest to its scenario, and
-    this object is one of these scenarios. `roots` has one scenario for each change of a variant that needs a testbed of
-    its own. `versions` are the parts that this object uses, if they are those of a revision."""
+    If several guests share the treatments of a campaign, `guests` maps the name of each guest to its scenario, and this
+    object is one of these scenarios. `roots` has one scenario for each change of a variant that needs a testbed of its
+    own. `versions` are the parts that this object uses, if they come from a revision."""
 
     guests: Mapping[str, Scenario] = {}
     roots: Mapping[RootChange, Scenario] = {}
     versions: registry.PartsByKind = {}
 
     def at(self, config: Config) -> Scenario:
-        """Return the scenario object that runs a treatment: that of its guest or of its variant's root filesystem.
+        """Return the scenario object that runs a treatment.
 
-        If neither applies, it is this object."""
+        It belongs to the treatment's guest or to the root filesystem of its variant, or else is this object."""
         scenario = self.guests.get(guest_of(config), self)
         return scenario.roots.get(RootChange.of(config), scenario)
 
@@ -267,9 +267,10 @@ class Scenario(Declaration, OnTestbed):
         return kind is not None and kind.optional
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """Return the result of a calibration run as plain data, to be stored; its type is the `shape` of its kind.
+        """Return the result of a calibration run as plain data, to be stored.
 
-        Raises: TrialError when the outcome, although valid, does not contain the result."""
+        The type of the result is the `shape` of the calibration's kind. Raises: TrialError when the outcome, although
+        valid, does not contain the result."""
         raise NotImplementedError
 
     @abstractmethod
@@ -279,7 +280,7 @@ class Scenario(Declaration, OnTestbed):
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return provenance that only the scenario knows, such as versions of the tools in the image.
 
-        `configs` are those of the study's treatments."""
+        `configs` are the configurations of the study's treatments."""
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:

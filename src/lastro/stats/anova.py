@@ -210,7 +210,7 @@ def _effect(
 ) -> Effect:
     """Return a line of the table. F and p are None for an effect without degrees of freedom or a residual of zero.
 
-    `residual` is (degrees of freedom, sum of squares). `ss`, `total` and the sum of squares in `residual` are those of
+    `residual` is (degrees of freedom, sum of squares). `ss`, `total` and the sum of squares in `residual` are sums over
     scaled values; multiplied by `unit`, they are in the squared unit of the values."""
     ms = ss / df if df else None
     residual_df, rss = residual

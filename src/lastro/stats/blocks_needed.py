@@ -3,13 +3,13 @@
 With more blocks, the standard error shrinks with the root of their number, and has more degrees of freedom. The
 variance that the next campaign will show, divided by the variance that the pilot showed, has an F distribution with the
 degrees of freedom of both. So a number of blocks that is enough with a probability of 0.8 allows for chance in both
-campaigns. Without chance in the next campaign, the true variance divided by that of the pilot is df / chi-squared.
+campaigns. Without chance in the next campaign, the true variance divided by the pilot's is df / chi-squared.
 
 Intervals share cells, so they are not independent. The probability that all are narrow is at least the product of their
 probabilities (Kimball), and at most the smallest of these. `enough` is computed from the product, which is too low if
 noises are equal. For `low` and `high`, the bound is used that makes the interval wider. The variance of a treatment
-that is much noisier than all others is shrunk towards theirs (`moderation`), so the advised number of blocks is too low
-for such a treatment. benches/advice_promises.py shows how often the numbers are enough.
+that is much noisier than all others is shrunk towards the others' variance (`moderation`), so the advised number of
+blocks is too low for such a treatment. benches/advice_promises.py shows how often the numbers are enough.
 
 Sources: Kupper and Hafner, The American Statistician 43 (1989) 101-105, for assurance; Spiegelhalter and Freedman,
 Statistics in Medicine 5 (1986) 1-13, for averaging over a pilot's uncertainty; Kimball, Ann. Math. Statist. 22 (1951)

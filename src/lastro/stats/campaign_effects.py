@@ -1,15 +1,15 @@
 """Posterior draws of the means of cells, where several campaigns measured them.
 
-A campaign shifts all of its cells together, and each cell a little by itself: another day, another place in memory. Its
-shift is taken out of the trials, whose means are then drawn as those of one campaign (`cell_means`). Two terms come
-back with the draws: the mean of the shifts, whose variance is that between campaigns over their number, by Student's t
-with one degree of freedom fewer than campaigns; and for each cell, what campaigns differ in by more than the noise of
-its trials. So many blocks of few campaigns do not make an answer sure that holds for these few days only. What
-campaigns shift is drawn alike for all metrics, as a slow day slows everything: the sum of two costs is not taken as
-surer than each.
+A campaign shifts all of its cells together, and each cell a little by itself: another day, another place in memory. The
+shift of all cells is taken out of the trials, and the means are drawn as for one campaign (`cell_means`). Two terms are
+then added to the draws. The first is the mean of the shifts, by Student's t with one degree of freedom fewer than
+campaigns; its variance is the variance between campaigns, divided by their number. The second, for each cell, is what
+the campaigns differ in beyond the noise of the cell's trials. So an answer that holds for a few days only does not look
+sure, however many blocks these campaigns have. The shifts are drawn alike for all metrics, as a slow day slows
+everything: the sum of two costs is not taken as surer than each.
 
-The shifts come from the cells that all campaigns measured. A cell that only some of them measured has the error of
-their shifts, too. Where all values are above zero, shifts are of logarithms, as in `cell_means`.
+The shifts come from the cells that all campaigns measured. A cell that only some campaigns measured also has the error
+of their shifts. Where all values are above zero, shifts are of logarithms, as in `cell_means`.
 tests/known/test_campaign_effects.py measures the coverage of intervals. Loads numpy."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROUNDS = 30  # of alternating projections, which are exact after one where no t
 
 
 class CampaignDraws:
-    """Draws as those of `MeanDraws`, of which one more trial lies in one more campaign.
+    """Draws like those of `MeanDraws`; one more trial is a trial of one more campaign.
 
     Raises: ValueError if some metric is not `linked`."""
 

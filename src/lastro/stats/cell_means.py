@@ -1,7 +1,7 @@
 """Posterior draws of the means of cells, of several metrics together. A cell is a candidate in a condition.
 
 Each metric has a model: a mean for each cell, random effects of blocks, and a variance of the noise of each cell, drawn
-towards the pooled one (`moderation`). Where all values are above zero, it models their logarithms, so that means are
+towards the pooled one (`moderation`). Where all values are above zero, their logarithms are modelled, so that means are
 geometric. The residuals of a trial are correlated between metrics. The prior of the means is flat. Blocks may be
 incomplete, since a candidate may have been dropped before others: the uncertainty of its means, and the degrees of
 freedom of its noise, follow from least squares. Loads numpy."""
@@ -133,9 +133,9 @@ class _FittedMetric:
     def _near_additive(self, errors: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
         """Return draws of the means, with a flat prior for main effects, and a normal one for interactions.
 
-        Main effects are those of candidates and of conditions. The variance of the interactions is estimated from them,
-        with the uncertainty of its degrees of freedom. With a flat prior for interactions, too, the worst of many
-        conditions would look worse than it is."""
+        Main effects are those of candidates and of conditions. The variance of the interactions is estimated from the
+        interactions, with the uncertainty of its degrees of freedom. With a flat prior for interactions, too, the worst
+        of many conditions would look worse than it is."""
         df = (self.means.shape[0] - 1) * (self.means.shape[1] - 1)
         if not df or np.isnan(self.means).any():
             return self.means + errors

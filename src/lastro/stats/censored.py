@@ -29,7 +29,7 @@ def describe_bounded(
 ) -> Summary:
     """Describe the values; if any is `bounded`, the mean is a lower bound without a standard deviation or an interval.
 
-    Without bounded values, the result is that of `describe`. With `widths`, the true value i lies between values[i] and
+    Without bounded values, the result is as from `describe`. With `widths`, the true value i lies between values[i] and
     values[i] + widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the
     interval of the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
     if widths and len(widths) != len(values):

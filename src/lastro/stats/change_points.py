@@ -62,8 +62,8 @@ class _SegmentSplit:
 def change_points(values: Sequence[float], alpha: float, confidence: float) -> tuple[ChangePoint, ...]:
     """Return the changes of level in the order of the series.
 
-    `alpha` is the probability of finding any change in a segment without one. `confidence` is that of the intervals of
-    the ratios. Values must be finite."""
+    `alpha` is the probability of finding any change in a segment without one. `confidence` is the confidence of the
+    intervals of ratios. Values must be finite."""
     series = np.asarray(values, dtype=float)
     splits = _split_repeatedly(series, 0, len(series), alpha)
     while True:  # a split was made before later ones were known, so test each again between its neighbours

@@ -1,6 +1,6 @@
 """Comparisons of weighted sums of cell means by the model of a metric, with intervals that agree with their tests.
 
-On logarithms, the ratio of two sides is that of their geometric means, and their difference is (ratio - 1) times the
+On logarithms, the ratio of two sides is the ratio of their geometric means, and the difference is (ratio - 1) times the
 mean of the second side. Otherwise means are arithmetic, and the ratio has Fieller's interval: the ratios r for which
 the test of "first side - r second side = 0" does not reject.
 
@@ -113,8 +113,8 @@ def sum_of_means(model: BlockModel, weights: Mapping[K, float], confidence: floa
 def sum_of_model_means(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
     """Return a weighted sum of means, in the unit of the values; means are geometric if the model is of logarithms.
 
-    The error is then that of the first-order expansion at the means: effects of blocks multiply, so a slow block also
-    changes differences."""
+    The error of geometric means comes from the first-order expansion at the means: effects of blocks multiply, so a
+    slow block also changes differences."""
     if not model.log:
         return sum_of_means(model, weights, confidence)
     terms = {key: weight * exponential(model.estimate({key: 1.0}).value) for key, weight in weights.items() if weight}
@@ -126,8 +126,8 @@ def sum_of_model_means(model: BlockModel, weights: Mapping[K, float], confidence
 def ratio_of_sums(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two weighted sums of arithmetic means, either of which may be a difference.
 
-    The p is that of the hypothesis that the numerator is zero. If the denominator is not distinguishable from zero, the
-    ratio is unbounded and has no interval."""
+    p tests the hypothesis that the numerator is zero. If the denominator is not distinguishable from zero, the ratio is
+    unbounded and has no interval."""
     numerator = model.linear.estimate(of)
     if numerator.unlinked or model.linear.estimate(to).unlinked:
         return _absent(Note(APART))

@@ -120,9 +120,9 @@ class Family:
     """The distribution of the largest |t| of a family of estimates, from the correlations of their errors.
 
     `errors` has the error of each estimate as a unit vector (`CellEstimate.error_direction`). If the errors span r
-    dimensions, the noise is a random vector with r components. The largest |t| is the norm of this vector, whose square
-    has an F distribution, times the largest coordinate of its direction along any error. The latter is averaged over
-    random directions."""
+    dimensions, the noise is a random vector with r components. The largest |t| is a product: the norm of this vector,
+    whose square has an F distribution, times the largest coordinate of its direction along any error. The coordinate is
+    averaged over random directions."""
 
     def __init__(self, errors: Sequence[Floats]) -> None:
         self._errors = errors

@@ -30,7 +30,7 @@ _LARGEST_LOSS = 1000.0  # where lower is better: the largest loss that is consid
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The precision of the two means of a metric at a gate: that of A, then that of B.
+    """The precision of the two means of a metric at a gate: of A, then of B.
 
     `errors` are the standard errors of the means, as fractions of the means, with degrees of freedom `df`; `n` are the
     numbers of values. If the errors are predicted from a pilot, `known_df` are the degrees of freedom of the pilot's

@@ -13,9 +13,9 @@ Why = Literal["rejected", "unlikely", "futile"]
 class DroppedCandidate:
     """A candidate that gets no more trials, by its index, and the reason.
 
-    `chance` is a probability. If `why` is "rejected", it is that of the candidate holding all limits; if "unlikely",
-    that of being the cheapest candidate that holds all limits; if "futile", that of being accepted once all blocks have
-    run."""
+    `chance` is the probability of what `why` denies: that the candidate holds all limits ("rejected"), that it is the
+    cheapest candidate that holds all limits ("unlikely"), or that it is accepted once all blocks have run
+    ("futile")."""
 
     candidate: int
     why: Why

@@ -171,7 +171,7 @@ class _ValueGrid:
     def _refine(self, in_second_mode: Marks, residuals: Floats) -> _Split | None:
         """Fit the distance, and move each trial to the nearer mode, until no trial moves; None for a distance of 0.
 
-        `residuals` are those of the fit with one mode."""
+        `residuals` come from the fit with one mode."""
         split = None
         for _ in range(_MOST_ROUNDS):
             column = self._residuals(in_second_mode.astype(float))

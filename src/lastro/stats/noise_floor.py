@@ -105,7 +105,7 @@ def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> flo
 
 
 def floor_of_contrast(floor: float, weights: Iterable[float]) -> float:
-    """Return the floor of a weighted sum of treatments' means; `floor` is that of a comparison of two treatments.
+    """Return the floor of a weighted sum of treatments' means, from the `floor` of a comparison of two treatments.
 
     Both are fractions of the mean. The noise of treatments is independent, so the variance of the sum is proportional
     to the sum of the squared weights: the floor of a mean of k treatments against a mean of k others is `floor` divided
@@ -116,8 +116,8 @@ def floor_of_contrast(floor: float, weights: Iterable[float]) -> float:
 def is_below_floor(floor: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
     """Return whether a deviation (of a ratio from 1, of a fraction from 0) is smaller than the floor of its contrast.
 
-    `floor` is that of a comparison of two treatments. `weights` are those of the contrast, which sum to zero. None
-    without a floor or a deviation."""
+    `floor` is the floor of a comparison of two treatments. `weights` are the weights of the contrast, which sum to
+    zero. None without a floor or a deviation."""
     if floor is None or deviation is None:
         return None
     return abs(deviation) < floor_of_contrast(floor, weights)

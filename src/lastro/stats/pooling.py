@@ -3,13 +3,13 @@
 Each host has an effect with a standard error. The true effects of the hosts differ, with a variance tau squared (random
 effects), which is estimated by restricted maximum likelihood, or by the method of Paule and Mandel.
 
-The interval of the mean is that of Hartung and Knapp and of Sidik and Jonkman, by Student's t with one degree of
-freedom fewer than hosts. Its variance is at least the usual variance for the estimated tau squared (Röver and others):
-otherwise the interval would be too narrow if hosts happen to agree.
+The interval of the mean is the one of Hartung and Knapp, and of Sidik and Jonkman, by Student's t with one degree of
+freedom fewer than hosts. The variance of the mean is at least the usual variance for the estimated tau squared (Röver
+and others): otherwise the interval would be too narrow if hosts happen to agree.
 
-The interval of tau squared is that of the Q profile: the values at which Cochran's generalised Q is not extreme. For
-it, a standard error that is estimated from few trials is enlarged, so that its normal interval is as wide as the
-interval by Student's t. Otherwise equal hosts would seem to differ.
+The interval of tau squared is the one of the Q profile: the values at which Cochran's generalised Q is not extreme. For
+this interval, a standard error that is estimated from few trials is enlarged: the normal interval of the effect becomes
+as wide as its interval by Student's t. Otherwise equal hosts would seem to differ.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q

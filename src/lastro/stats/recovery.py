@@ -32,7 +32,7 @@ class RecoveryEstimate:
 
 
 def estimate_recovery(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveryEstimate:
-    """Return the mean loss, the mean gain and their ratio over hosts; `losses[i]` and `gains[i]` are those of one host.
+    """Return the mean loss, the mean gain and their ratio over hosts; `losses[i]` and `gains[i]` come from one host.
 
     Raises: ValueError for fewer than two hosts, or unequal lengths."""
     n = len(gains)

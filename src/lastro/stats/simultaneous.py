@@ -26,10 +26,10 @@ _POINTS = 24  # equally probable quantiles of a variance
 class Outlook:
     """What more blocks will make of an estimate: of `value`, with the standard `error` and its `df`, after `n_blocks`.
 
-    Seen from now, the estimate after n blocks has a variance of the true squared error now minus that after n blocks
-    (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7 (1986) 8-17). How large the true error is, is
-    known with `df` degrees of freedom: where more blocks show a larger spread, the interval becomes wider, too.
-    `confidence` is that of a two-sided interval of this estimate alone."""
+    Seen from now, the estimate after n blocks has a variance: the true squared error now, minus the true squared error
+    after n blocks (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7 (1986) 8-17). The true error
+    itself is known with `df` degrees of freedom: where more blocks show a larger spread, the interval becomes wider,
+    too. `confidence` is the confidence of a two-sided interval of this estimate alone."""
 
     value: float
     error: float

@@ -57,7 +57,7 @@ def _boundary(walk: Floats, mass: Floats, size: float, step: float, due: float) 
     """Return the z-score that the random walk exceeds after its next step with probability `due`.
 
     `walk` are the points where it may be before the step, and `mass` the probabilities of these points. `step` is the
-    standard deviation of the step, and `size` that of the walk after the step."""
+    standard deviation of the step, and `size` the standard deviation of the walk after the step."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 

@@ -44,9 +44,9 @@ def least_paired_p(n: int) -> float:
 def least_unpaired_p(sizes: Sequence[int]) -> float:
     """Return the least two-sided p of independent samples of these sizes: 2 / C(n + m, n) for two.
 
-    For more than two samples, as in a contrast, the result is that of the two smallest samples, which is an upper bound
-    for the probability that all samples are constant but not all equal. For a single sample, only the signs of its
-    values can vary, as for pairs."""
+    For more than two samples, as in a contrast, the result is for the two smallest samples: an upper bound for the
+    probability that all samples are constant but not all equal. For a single sample, only the signs of its values can
+    vary, as for pairs."""
     smallest = sorted(sizes)[:2]
     if len(smallest) < 2:
         return least_paired_p(*smallest)

@@ -43,7 +43,7 @@ class _OpenPart:
 
 
 def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[ClaimAdvice, ...]:
-    """Return the advice on each claim that is too imprecise or not distinguishable; `alpha` is that of the tests."""
+    """Return the advice on each claim that is too imprecise or not distinguishable, for tests of the level `alpha`."""
     undecided = ("same direction, too imprecise", "not distinguishable here")
     return tuple(_advice(judgement, alpha) for judgement in judgements if judgement.verdict in undecided)
 
@@ -108,9 +108,9 @@ def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
 def _open_part(
     estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
 ) -> _OpenPart | None:
-    """Return a part with this estimate, ratios as logarithms; None if its spread is not known.
+    """Return a part with this estimate; None if the spread of the estimate is not known.
 
-    `confidence` is that of its test."""
+    Ratios become logarithms. `confidence` is the confidence of the part's test."""
     if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
         return None
     low, value, high = estimate.interval.low, estimate.value, estimate.interval.high

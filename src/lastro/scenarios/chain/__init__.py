@@ -1,7 +1,7 @@
 """A service function chain: a flow from a source through a function to a sink, while a neighbour may misbehave.
 
-The phases are those of Kagami and Gaspary (2017): the anomaly starts, the system settles, then TCP, UDP and ping are
-measured one after the other with a pause between them."""
+The phases follow Kagami and Gaspary (2017): the anomaly starts, the system settles, then TCP, UDP and ping are measured
+one after the other with a pause between them."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def combined(readings: Sequence[Reading]) -> Reading:
 def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) -> dict[str, float]:
     """Return the total and the worst TCP throughput, their fairness, and the overlap in time, by metric.
 
-    `throughputs` are those of the chains, and `windows` the times of their commands. Without windows, there is no
-    overlap. Source of the index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
+    `throughputs` has a value for each chain, and `windows` the times of the chains' commands. Without windows, the
+    result has no overlap. Source of the index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
     squares = sum(rate**2 for rate in throughputs)
     fairness = {FAIRNESS: sum(throughputs) ** 2 / (len(throughputs) * squares)} if squares else {}
     overlap = {OVERLAP.name: validity.overlap_percent(windows)} if windows else {}

@@ -14,7 +14,7 @@ NO_GOAL = "none"
 class Goal:
     """A goal of loss: a load meets it if a probe's loss exceeds `loss_ratio` in at most `exceed_ratio` of the time.
 
-    Both are fractions. The time is that of all probes at the load."""
+    Both are fractions. The time is the total time of all probes at the load."""
 
     name: str
     loss_ratio: float

@@ -337,7 +337,7 @@ def _nearly_equal(counted: int, reported: int) -> bool:
 def _sum_of(probes: Sequence[Probe], rate_fps: float) -> Probe:
     """Return the sum of simultaneous probes of several senders.
 
-    Its `least_part` is that of the sender that fell short most, so that the sum does not hide it."""
+    The sum has the `least_part` of the sender that fell short most, which it would hide otherwise."""
     first, *others = probes
     if not others:
         return first

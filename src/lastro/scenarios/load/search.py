@@ -1,8 +1,8 @@
 """The search for the largest load at which a goal of loss is met. Only the probes that it asks for need a testbed.
 
 Multiple loss ratio search (RFC 9971) finds the intervals of several goals together, by the library MLRsearch; binary
-search (RFC 2544, section 26.1) finds them one by one. The classification of loads and the conditional throughput are
-those of appendices A and B of RFC 9971; the library implements a draft that defines them in the same way."""
+search (RFC 2544, section 26.1) finds them one by one. Appendices A and B of RFC 9971 define the classification of loads
+and the conditional throughput; the library implements a draft that defines them in the same way."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Probe:
 
     @property
     def loss_ratio(self) -> float:
-        """The fraction of the frames that were lost; with several chains, that of the chain that lost most."""
+        """The fraction of the frames that were lost; with several chains, the largest fraction of one chain."""
         if self.worst_loss is not None:
             return self.worst_loss
         return max(0.0, 1 - self.received / self.sent) if self.sent else 1.0

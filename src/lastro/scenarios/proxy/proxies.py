@@ -113,7 +113,7 @@ class ProxyStarter:
         return [proxy for future in futures for proxy in future.result()]
 
     def start_idle(self, stack: ExitStack, n: int) -> None:
-        """Start `n` instances that are reachable like those of proxies, but run nothing; they end with the stack."""
+        """Start `n` instances that are reachable like proxies, but run nothing; they end with the stack."""
         testbed = self._nodes.dut.testbed
         specs = [self._spec(self._made + number) for number in range(n)]
         idle = start_all(stack, _MemoryCheckedPlatform(self._platform), testbed, specs, at_once=_AT_ONCE)

@@ -26,8 +26,8 @@ def note_topology(
 ) -> None:
     """Note the topology of a trial with proxies in `outcome`.
 
-    `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `levels`
-    are those of the proxies' platform, attachment and isolation."""
+    `bare` maps the roles client and server to their instances. `hosted` are the proxies' instances. `levels` are the
+    levels of the proxies' platform, attachment and isolation."""
     platform, attachment, isolation = levels
     built = BuiltTopology(nodes.dut.testbed)
     for node in nodes.all:

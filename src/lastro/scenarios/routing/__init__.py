@@ -1,7 +1,7 @@
 """A control plane of virtual routers: it boots, converges, runs, loses all links except a tree, and gets them back.
 
-The phases are those of Corrêa and others (2011). The end of convergence is verified here: a trial is invalid unless the
-routes of every router are those of a shortest-path computation over the remaining links."""
+The phases follow Corrêa and others (2011). The end of convergence is verified here: a trial is invalid unless the
+routes of every router agree with a shortest-path computation over the remaining links."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate the seconds of the probes as for any scenario, plus those of rows of three routers.
+        """Estimate the seconds of the probes of any scenario, and of the rows of routers that this one tries.
 
-        A row is tried for each platform and implementation."""
+        A row of three routers is tried for each platform and implementation."""
         rows = {(platform_level(config), IMPLEMENTATION.of(config)): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 

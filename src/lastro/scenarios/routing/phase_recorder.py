@@ -82,9 +82,9 @@ class PhaseRecorder:
     def record_drift(self) -> None:
         """Record how much more memory the host uses than before the trial. Call this when the network is removed.
 
-        The memory of a phase is that of the whole host. It includes memory that the kernel and a platform's daemons
-        use for the network, which no router's cgroup is charged for, but also the memory of unrelated programs. The
-        drift is the memory that unrelated programs still use, or that the kernel has not yet freed."""
+        The memory of a phase is measured on the whole host. So it includes memory that the kernel and a platform's
+        daemons use for the network, for which no router's cgroup is charged, but also the memory of unrelated programs.
+        The drift is the memory that unrelated programs still use, or that the kernel has not yet freed."""
         now_s = self.timeline.take().at_s
         self.record("memory_drift", self._taken_mib(now_s, now_s))
 
@@ -93,7 +93,7 @@ class PhaseRecorder:
         return (self.timeline.mean_taken_bytes(from_s, until_s) - self._empty_bytes) / MIB
 
     def record_growth(self, from_s: float, until_s: float) -> None:
-        """Record how memory grows from phase to phase, and when CPU usage has fallen to that of regular operation.
+        """Record how memory grows from phase to phase, and when CPU usage has fallen to the level of regular operation.
 
         Only the CPU usage from `from_s` to `until_s` is examined."""
         measured = self.outcome.measurements

@@ -101,7 +101,7 @@ class OnPlatforms(Scenario):
     def residuals(self, config: Config) -> dict[str, Any]:
         """Return the residuals of the treatment's platform and of further platforms that its functions name.
 
-        The names of the latter begin with the level of the platform: 'docker: NAME'."""
+        The name of a residual of a further platform begins with the level of the platform: 'docker: NAME'."""
         level, *further_levels = platform_levels(config)
         residuals = {**self.pool.residuals(level)}
         for further in further_levels:

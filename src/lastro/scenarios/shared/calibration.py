@@ -31,7 +31,7 @@ def calibrated(calibrations: Mapping[str, Any], kind: str) -> Any:
 
 
 def on_bare_host(config: Config) -> dict[str, Any]:
-    """Return the treatment's configuration with the bare host as its platform, without its platform's options."""
+    """Return the treatment's configuration on the bare host instead of its platform, without the platform's options."""
     return {key: value for key, value in config.items() if not key.startswith("platform.")} | {"platform": Native.name}
 
 

@@ -76,8 +76,8 @@ def deployed(
 ) -> Iterator[Chain]:
     """Deploy `n` chains of these functions inside the block, verify each by a ping, and yield the first.
 
-    The other chains are `copies` of the first. `platform` is that of source and sink. `hosts` are the platforms of
-    the functions, in order; empty means `platform` for all. `offloads` says whether the links keep their offloads;
+    The other chains are `copies` of the first. `platform` is the platform of source and sink. `hosts` are the platforms
+    of the functions, in order; empty means `platform` for all. `offloads` says whether the links keep their offloads;
     `ip` is the version of IP. `isolate` returns the specification with which an instance is started on a platform.
     Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
     n_routers = int(attachment.router_prefix is not None)

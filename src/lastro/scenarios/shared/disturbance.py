@@ -92,8 +92,8 @@ def require_own_link(config: Config, why: str) -> None:
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
     """Return the specification of a neighbour with a limit on its number of processes, even if it is not isolated.
 
-    The limit is that of its isolation, or else `MOST_PROCESSES`. It is at least the number of processes that the load
-    needs, but never more than a quarter of the processes that the host can still start."""
+    The limit is the one of the neighbour's isolation, or else `MOST_PROCESSES`. It is at least the number of processes
+    that the load needs, but never more than a quarter of the processes that the host can still start."""
     resources = spec.resources
     needed = _PER_WORKER * demand.n_workers + _OTHERS
     pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _HOST_PARTS)

@@ -31,7 +31,7 @@ class Frames:
     """The mean size of frames in bytes, with Ethernet headers: on the function's link, and inside the function.
 
     A kernel may merge frames that arrived one by one (GRO), so `inside` may be larger than `on_link`; it is 0 if no
-    counter counts packets inside. `mtu` is that of the function's port."""
+    counter counts packets inside. `mtu` is the MTU of the function's port."""
 
     on_link: float
     inside: float

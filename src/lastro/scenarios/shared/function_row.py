@@ -56,7 +56,7 @@ class FunctionRow:
 
     @property
     def does_more(self) -> bool:
-        """Whether one of them does more than forward packets."""
+        """Whether one of the functions does more than forward packets."""
         return any(hop.function.does_more(hop.path) for hop in self.hops)
 
     @property

@@ -52,7 +52,7 @@ def used_swap_bytes(host: Host) -> int | None:
 
 
 def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
-    """Return the sum of the processes' proportional set sizes; None if that of a running process cannot be read.
+    """Return the sum of the processes' proportional set sizes; None if the size of a running process cannot be read.
 
     A process that has ended, or is a zombie, counts as 0."""
     texts = host.view.read([rollup(pid) for pid in pids])

@@ -75,7 +75,7 @@ IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 class StandingChain:
     """The objects deployed for a trial. `everyone` maps roles to all instances, including the neighbour's.
 
-    `chain` is the first chain; `disturbance` is the neighbour's load, or None. `own_cgroups` are those of the
+    `chain` is the first chain; `disturbance` is the neighbour's load, or None. `own_cgroups` are the cgroups of the
     daemons of platforms and links."""
 
     chain: Chain

@@ -94,7 +94,7 @@ def at_the_same_time(
 def overlap_reasons(name: str, overlap_percent: float, config: Config) -> list[str]:
     """Return a reason if the chains carried their load at the same time for less than `min_overlap_percent`; else [].
 
-    `overlap_percent` is of the time in which any of them did. `name` is that of the instrument."""
+    `overlap_percent` is a percentage of the time in which any chain carried load. `name` is the instrument's name."""
     limit = MIN_OVERLAP.of(config)
     if overlap_percent >= limit:
         return []
@@ -113,7 +113,7 @@ def prefixing_reasons(outcome: Outcome, chain: Chain, n_chains: int) -> Iterator
 
 
 def extend_marks(outcome: Outcome, metric: str, *computed: str) -> None:
-    """Let each remark on `metric`, and that of its ceiling, also apply to the metrics `computed` from its value."""
+    """Let each remark on `metric`, and the remark on its ceiling, also apply to the metrics `computed` from it."""
     outcome.extend_caveats(metric, *computed)
     for remark in remarks_of(outcome.notes):
         if remark.kind == GENERATOR_LIMITED and metric in remark.metrics:

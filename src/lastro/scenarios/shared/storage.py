@@ -103,7 +103,7 @@ def _df_row(table: str) -> dict[str, str]:
 def _host_row(host: Host, path: str) -> dict[str, str]:
     """Return the device and the file system of a directory on the host; {} if they cannot be read.
 
-    If the directory does not exist, they are those of its nearest existing parent."""
+    If the directory does not exist, its nearest existing parent is described instead."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
     row = _df_row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: row[key] for key in ("device", "file system") if key in row}

@@ -77,8 +77,8 @@ class BuiltTopology:
     ) -> None:
         """Add the links of these segments between instances that were added before.
 
-        `attachment` is its level. `testbed` is where the segments are, by default that of this object. `node` is
-        `Attachment.node`."""
+        `attachment` is the level of the attachment. `testbed` is where the segments are, by default the testbed of this
+        object. `node` is `Attachment.node`."""
         for segment in segments:
             ends = (self._plugged_port(end, port, testbed or self._testbed, node) for end, port in segment.ends())
             self.link(attachment, *ends)

@@ -33,8 +33,8 @@ from lastro.testbed import Testbed
 class Meters(Watch):
     """The resource usage of hosts and instances, from the start of a measurement to its end.
 
-    `instances` exist when the measurement starts. `add` adds instances that start later; they are counted since
-    their start. `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of
+    `instances` exist when the measurement starts. `add` adds instances that start later; they are counted since their
+    start. `own_cgroups` are the cgroups of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of
     the trial. With `with_commands`, the CPU time of commands that Lastro runs is not foreign. `kernel_s` is the CPU
     time of kernel threads that worked for the chain; the user of such threads sets it."""
 
@@ -119,9 +119,9 @@ class Meters(Watch):
         return user_s + min(most_system_s, sum(usage.system_s for usage in neighbours))
 
     def work_s(self, apparatus_s: float) -> float:
-        """Return the CPU seconds of the host without those of the neighbour, of other programs and of Lastro.
+        """Return the CPU seconds of the host, less what the neighbour, other programs and Lastro used.
 
-        `apparatus_s` is the CPU time of Lastro by its own account; the larger of that and the meter's reading is
+        `apparatus_s` is the CPU time of Lastro by its own account; the larger of this time and the meter's reading is
         used.
 
         What remains is the work of the chain: its programs, its monitors, the daemons of its links, and what the kernel
