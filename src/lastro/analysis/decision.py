@@ -39,8 +39,9 @@ Judge = Callable[..., Choice]  # with the arguments of `stats.decision.choose`
 class SlaQuestion:
     """A question: which candidates hold all service levels, and which of these candidates costs the least?
 
-    If `factors` is empty, a candidate combines the levels of all varying factors that users choose, except those in
-    `under`; if there are none, of all factors that users choose, even those in `under` or with one level."""
+    If `factors` is empty, a candidate combines the levels of all varying factors that users choose, except the factors
+    in `under`. If this leaves no factor, a candidate combines the levels of all factors that users choose, even of
+    those in `under` or with one level."""
 
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None = None

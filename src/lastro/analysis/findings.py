@@ -182,7 +182,8 @@ def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], S
 
 def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
     """Return the findings on one metric; `analysis` is as in `findings`."""
-    data, margin = values_of(view), view.report.study.margins.get(view.metric.name, ALIKE)
+    data = values_of(view)
+    margin = view.report.study.margins.get(view.metric.name, ALIKE)
     if analysis is not None:
         return MetricFindings(view.metric, data, analysis.metrics[view.index].pairs, margin)
     known = applicable_floor(view)

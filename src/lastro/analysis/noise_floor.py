@@ -51,20 +51,16 @@ class MetricFloor:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloors:
-    """The noise floors that an A/A campaign shows for a study of `blocks` blocks.
-
-    `pairs` is the planned number of pairs of trials; the two trials of a pair are `distance` blocks apart.
-    `metrics` has for each metric the floor of the noisiest treatment. `between` is the spread between several A/A
-    campaigns; None for a single campaign. `guest` is the virtual machine in which they ran; None for real hosts."""
+    """The noise floors that an A/A campaign shows for a study of `blocks` blocks."""
 
     directory: str
     blocks: int
-    pairs: int
-    distance: int
+    pairs: int  # planned number of pairs of trials
+    distance: int  # in blocks, between the two trials of a pair
     confidence: float
-    metrics: tuple[MetricFloor, ...]
-    between: BetweenCampaigns | None = None
-    guest: MeasuredIn | None = None
+    metrics: tuple[MetricFloor, ...]  # for each metric, the floor of the noisiest treatment
+    between: BetweenCampaigns | None = None  # spread between several A/A campaigns; None for a single campaign
+    guest: MeasuredIn | None = None  # the virtual machine in which they ran; None for real hosts
 
 
 def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloors:

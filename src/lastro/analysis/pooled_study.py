@@ -51,23 +51,19 @@ class PooledHost:
 class PooledEffect:
     """The effect of a level against the reference level on a metric, on each host and pooled.
 
-    Means are over `strata` of `all_strata` combinations of the other factors: those that all hosts with this effect
-    measured. `pooled` is the pooled logarithm of the ratio; None for fewer than three hosts. For two hosts,
-    `between_hosts` is the ratio of the effect on the second host to the effect on the first. `absent_because` are the
-    reasons why effects are not pooled. `p_adjusted` is the p-value of `pooled`, or else of `between_hosts`, corrected
-    by Holm's method."""
+    Means are over the combinations of the other factors that all hosts with this effect measured."""
 
     metric: Metric
     factor: str
     level: str
     reference: str
     hosts: tuple[HostEffect, ...]
-    strata: int = 0
-    all_strata: int = 0
-    pooled: PooledMean | None = None
-    between_hosts: Estimate | None = None
-    absent_because: tuple[Note, ...] = ()
-    p_adjusted: float | None = None
+    strata: int = 0  # number of combinations in the means
+    all_strata: int = 0  # number of combinations of the other factors
+    pooled: PooledMean | None = None  # pooled logarithm of the ratio; None for fewer than three hosts
+    between_hosts: Estimate | None = None  # for two hosts, the effect on the second divided by the effect on the first
+    absent_because: tuple[Note, ...] = ()  # reasons why effects are not pooled
+    p_adjusted: float | None = None  # p-value of `pooled`, or else of `between_hosts`, corrected by Holm's method
     verdict: Verdict = ""
 
     @property

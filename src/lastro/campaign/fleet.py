@@ -195,9 +195,9 @@ class Fleet:
         """Return the monotonic time until which a block is reserved for its testbed; then `taker` may take it.
 
         The time is infinite while the testbed is open, and 0 if the testbed is left out, or is missing in a pool that
-        does not grow. For a lost testbed, it is `GRACE_S` after the loss, or after `taker` was opened if that was
-        later, since several testbeds may come back one after the other from the same outage. `trial_s` is added if
-        another process may still use the testbed."""
+        does not grow. A lost testbed has `GRACE_S` after its loss. If `taker` was opened later, the testbed has
+        `GRACE_S` from then on, since several testbeds may come back one after the other from the same outage. `trial_s`
+        is added if another process may still use the testbed."""
         owner = self._states.get(self._testbed_of_block[block])
         if owner is None:
             return taker.opened_s + GRACE_S if self.pool.grows else 0.0
@@ -302,7 +302,9 @@ class Fleet:
             state.lost_s = time.monotonic()
         state.losses += 1
         is_lasting = isinstance(error, _LASTING) and not state.was_open
-        state.phase, state.runner, state.steps, state.error = "out" if is_lasting else "lost", None, None, error
+        state.phase = "out" if is_lasting else "lost"
+        state.runner = state.steps = None
+        state.error = error
         least_s, most_s = _AGAIN_S
         state.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(state.losses - 1, _MOST_DOUBLINGS))
 

@@ -1,8 +1,8 @@
 """The noise floor of a host and a design, from trials of a treatment that is compared with itself (an A/A comparison).
 
-A pair is two trials of the same treatment. Their distance in time is that of a treatment and its baseline, on average,
-in a block of the study that is to be judged (`pairs_of`). A seeded coin decides which of the two is A and which is B,
-as the random order inside a block does in a study, so drift favours neither.
+A pair is two trials of the same treatment. On average, their distance in time equals the distance of a treatment from
+its baseline in a block of the study that is to be judged (`pairs_of`). A seeded coin decides which of the two is A and
+which is B, as the random order inside a block does in a study, so drift favours neither.
 
 The floor is the critical level (Currie, Analytical Chemistry 40 (1968) 586-593) of a relative difference of two means
 of n blocks, with A/A pairs as blanks. If the noise is normal, the mean difference of two equal treatments exceeds it in

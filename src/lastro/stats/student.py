@@ -2,7 +2,7 @@
 
 Measured values are quantised by a clock, a counter or a format. A few of them may be equal by chance, which makes t
 infinite. Its p would be 0, which no correction for many tests can raise, so a family of tests would exceed its error
-rate. In this case, p is that of the exact permutation test: 2 (the observed assignment of the values to the two sides,
+rate. In this case, p comes from the exact permutation test: 2 (the observed assignment of the values to the two sides,
 and its mirror image), divided by the number of possible assignments. No assignment is more extreme, so this is the
 least p that the design can give. If both sides have the same distribution, the probability of a p of at most x is at
 most x.

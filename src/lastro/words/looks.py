@@ -88,9 +88,11 @@ def decision_state(decision: SlaDecision | None, dropped: frozenset[int]) -> str
     at_cost = f", cost {significant(cost.spread[0], 3)}" if cost and decision.question.cost else ""
     leading = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
     if choice.recommended is None:
-        open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"
+        open_ones = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"]
+        words = "undecided"
     else:
-        open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
+        open_ones = [*choice.open_cheaper, *choice.alike]
+        words = "may cost less"
     open_ones = [at for at in open_ones if at not in dropped and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
     return f"{leading}; {words}: {join_names(named, ENGLISH, _MOST_NAMED)}" if named else leading

@@ -244,9 +244,11 @@ class OnChain(OnLinks):
         if PLACEMENT.of(config) == TOGETHER:
             platforms = platforms[:1]
         if any(platforms):
-            function, length = join_hops([join_platform(NONE, level) for level in platforms]), 1
+            function = join_hops([join_platform(NONE, level) for level in platforms])
+            length = 1
         else:
-            function, length = NONE, len(platforms)
+            function = NONE
+            length = len(platforms)
         row: dict[str, Level] = {"function": function, LENGTH.name: length, PLACEMENT.name: EACH}
         return {**settings, **row, "isolation": NONE, "anomaly": NONE, "implementation": "kernel"}
 
@@ -298,7 +300,9 @@ class OnChain(OnLinks):
             yield StandingChain(chain, everyone, disturbance, (*own_cgroups, *links.own_cgroups))
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
-        built, links, level = BuiltTopology(self.testbed), chain.attachment, platform_level(config)
+        built = BuiltTopology(self.testbed)
+        links = chain.attachment
+        level = platform_level(config)
         isolation = isolation_level(config)
         roles = [hop.role for hop in chain.function.hops]
         functions = by_key(zip(roles, functions_in(functions_level(config)), strict=True))
