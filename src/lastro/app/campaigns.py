@@ -21,6 +21,7 @@ from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, PlainProgress, ProgressBar, without_suite
 from lastro.campaign.runner import utc_now
 from lastro.errors import GuestLost, InputError, LastroError
+from lastro.host import facts
 from lastro.host.ledger import Ledger
 from lastro.results.database import holds_campaign
 from lastro.results.samples import MAX_ATTEMPTS
@@ -237,6 +238,11 @@ def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, 
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
+    if scenario_of(study).needs_root and (why := facts.low_priority()):
+        say(
+            f"Lastro itself has a low priority ({why}): what keeps the CPUs busy delays its commands, and trials may be"
+            " invalid or take long; run it without nice, in a session of its own: setsid --wait lastro …"
+        )
     display = ProgressBar if sys.stderr.isatty() else PlainProgress
     observer = display(total, counts["valid"] + counts["invalid"], headline, place)
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import platform
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,6 +24,8 @@ _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
 _MACHINE_ID, _BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 _ARCHITECTURE = "/proc/sys/kernel/arch"  # from Linux 6.1 on
 _OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
+_AUTOGROUP, _AUTOGROUPS_COUNT = "/proc/self/autogroup", "/proc/sys/kernel/sched_autogroup_enabled"
+_LOW_POLICIES = {os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle"}
 _SMT = "/sys/devices/system/cpu/smt/control"
 _POLICIES = "/sys/devices/system/cpu/cpufreq"
 _BOOST, _NO_TURBO = f"{_POLICIES}/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo"
@@ -110,16 +114,34 @@ def machine(host: Host) -> dict[str, Any]:
 
 
 def controller() -> dict[str, str]:
-    """Return `hostname` and `machine` of the machine on which Lastro itself runs, even if it measures another one.
+    """Return facts of the machine on which Lastro itself runs, even if it measures another one.
 
     `machine` is a keyed hash of the machine ID, because machine-id(5) asks to keep the ID confidential. It is empty if
-    the machine has no ID."""
+    the machine has no ID. `low_priority` is as in `low_priority`."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
         "hostname": hostname,
         "machine": hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16] if secret else "",
+        "low_priority": low_priority(),
     }
+
+
+def low_priority() -> str:
+    """Return why the kernel prefers other processes to this one, such as "nice 10"; empty if it does not.
+
+    Where the kernel groups processes by session, the nice value of the session counts, too. Source: sched(7)."""
+    texts = LocalFiles().read((_AUTOGROUP, _AUTOGROUPS_COUNT))
+    session = re.search(r" nice (\d+)$", texts.get(_AUTOGROUP, "").strip())
+    n_session = int(session[1]) if session and texts.get(_AUTOGROUPS_COUNT, "").strip() == "1" else 0
+    n_process = os.getpriority(os.PRIO_PROCESS, 0)
+    policy = _LOW_POLICIES.get(os.sched_getscheduler(0))
+    reasons = (
+        n_process > 0 and f"nice {n_process}",
+        n_session > 0 and f"nice {n_session} of its session",
+        policy and f"scheduling policy {policy}",
+    )
+    return ", ".join(reason for reason in reasons if reason)
 
 
 def fingerprint(host: Host) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +57,20 @@ def test_a_testbed_has_the_machines_of_its_roles_and_a_guest_the_one_below() -> 
     assert machines(bed) == [*map(facts.fingerprint, hosts)]
     bed.guest = {"title": "a guest"}
     assert machines(bed) == [facts.fingerprint(LocalHost())]
+
+
+def low_priority(*prefix: str) -> str:
+    asked = [sys.executable, "-c", "from lastro.host.facts import low_priority; print(low_priority())"]
+    return subprocess.run([*prefix, *asked], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.processes
+def test_a_low_priority_of_lastro_itself_is_known() -> None:
+    lower_session = ["setsid", "--wait", "sh", "-c", 'echo 11 >/proc/self/autogroup; exec "$0" "$@"']
+    assert "nice 19" in low_priority("nice", "-n", "19").split(", ")
+    assert "scheduling policy batch" in low_priority("chrt", "-b", "0")
+    if Path("/proc/self/autogroup").exists() and LocalFiles().read(["/proc/sys/kernel/sched_autogroup_enabled"]):
+        assert "nice 11 of its session" in low_priority(*lower_session)
 
 
 def test_the_programs_of_a_studys_platforms_are_asked_for_their_versions() -> None:
