@@ -259,16 +259,21 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
     If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
     is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
-    rate, the search begins again with a lower largest load. The first largest load is `begin_fps`; it is doubled as
-    long as a goal is met there. A warm-up comes first, and decides nothing. Raises: InstrumentError when the
-    generator holds no rate, or when the search takes too long."""
+    rate, the search begins again with a lower largest load. But if more was lost in each repetition than any goal
+    allows, the load misses all goals: the function is the limit, since it loses too much even of the lower rate. This
+    does not apply if the generator has sent clearly more before: it may have paused, and then sent faster than asked.
+
+    The first largest load is `begin_fps`; it is doubled as long as a goal is met there. A warm-up comes first, and
+    decides nothing. Raises: InstrumentError when the generator holds no rate, or when the search takes too long."""
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
+    allowed = max(goal.loss_ratio for goal in goals)
     warm_up = measure(most, bounds.warm_up_s) if bounds.warm_up_s else None
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
     def measure_patiently(rate_fps: float, duration_s: float) -> Probe:
         able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
+        least_loss: Probe | None = None
         for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
                 raise InstrumentError(f"the search did not end within {bounds.limit_s:g} s", "raise `search_limit_s`")
@@ -277,8 +282,11 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             if probe.reached:
                 return probe
             best = max(best, probe.part_sent * rate_fps)
+            least_loss = min(least_loss or probe, probe, key=lambda each: each.loss_ratio)
             if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
+        if least_loss and not able and least_loss.loss_ratio > allowed:
+            return least_loss
         raise _GeneratorLimit(min(best, rate_fps))
 
     while n_limits < _MOST_LIMITS and most > bounds.least_fps:
