@@ -260,8 +260,8 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
     is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
     rate, the search begins again with a lower largest load. But if more was lost in each repetition than any goal
-    allows, the load misses all goals: the function is the limit, since it loses too much even of the lower rate. This
-    does not apply if the generator has sent clearly more before: it may have paused, and then sent faster than asked.
+    allows, the load misses all goals: the function is the limit, since it loses too much even of the lower rate. One
+    such probe decides nothing, since a generator that pauses may then send faster than asked.
 
     The first largest load is `begin_fps`; it is doubled as long as a goal is met there. A warm-up comes first, and
     decides nothing. Raises: InstrumentError when the generator holds no rate, or when the search takes too long."""
@@ -272,7 +272,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     ends_s = time.monotonic() + bounds.limit_s
 
     def measure_patiently(rate_fps: float, duration_s: float) -> Probe:
-        able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
+        able, best = _has_sent_more(probes, rate_fps, duration_s, allowed), 0.0
         least_loss: Probe | None = None
         for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
@@ -285,7 +285,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             least_loss = min(least_loss or probe, probe, key=lambda each: each.loss_ratio)
             if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
-        if least_loss and not able and least_loss.loss_ratio > allowed:
+        if least_loss and least_loss.loss_ratio > allowed:
             return least_loss
         raise _GeneratorLimit(min(best, rate_fps))
 
@@ -309,9 +309,12 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     )
 
 
-def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float) -> bool:
-    """Return whether an earlier probe has sent clearly more than `rate_fps`; much more, if that probe was shorter."""
+def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float, allowed_loss: float) -> bool:
+    """Return whether an earlier probe has sent clearly more than `rate_fps`; much more, if that probe was shorter.
+
+    A probe in which the generator was late counts only if it shows that the function was overloaded."""
     return any(
-        probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
+        (probe.reached or probe.loss_ratio > allowed_loss)
+        and probe.part_sent * probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
         for probe in probes
     )
