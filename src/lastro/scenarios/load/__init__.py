@@ -167,8 +167,8 @@ class LoadScenario(OnChain):
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
-            fastest_fps = max(probe["sent"] / probe["lasted_s"] for probe in outcome.notes["probes"])
-            return min(outcome.notes["most_fps"], fastest_fps)
+            notes: Mapping[str, Any] = outcome.notes
+            return min(notes["most_fps"], max(probe["sent"] / probe["lasted_s"] for probe in notes["probes"]))
         if "usage" not in outcome.notes:
             raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
         return self.profile_of(outcome)
