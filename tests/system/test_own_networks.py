@@ -43,7 +43,7 @@ needs_netavark = pytest.mark.skipif(not Path("/usr/lib/podman/netavark").exists(
 @pytest.mark.parametrize(
     ("level", "maker"),
     [
-        ("docker", "dockerd"),
+        ("docker", "dockerd, with DOCKER_INSECURE_NO_IPTABLES_RAW=1"),
         pytest.param("podman:network_backend=cni", "CNI plug-ins", marks=pytest.mark.slow),
         pytest.param("podman:network_backend=netavark", "netavark", marks=[pytest.mark.slow, needs_netavark]),
     ],

@@ -65,7 +65,7 @@ class OwnNetwork(HostingAttachment, Attachment):
         platform = self._required(next(iter(own_platforms.values()), platforms[0]))
         with (
             with_new_dut(testbed, testbed.session.unique(self.platform.name)) as node,
-            platform.own_network(node, _DEFAULT_GATEWAY) as self._networks,
+            platform.own_network(node, _DEFAULT_GATEWAY, routed=True) as self._networks,
         ):
             self._made_by = self._networks.made_by
             if self.passed:

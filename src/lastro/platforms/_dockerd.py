@@ -40,6 +40,9 @@ _NO_NETWORK = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-f
 # If firewalld runs, dockerd asks it over D-Bus to make the rules, in the host's network namespace. Without a bus,
 # dockerd calls iptables itself, in its own namespace. Source: libnetwork/iptables/firewalld.go in github.com/moby/moby.
 _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
+# From version 28 on, dockerd drops what an instance sends to an instance of another network, at the bridge of its own
+# one. Source: libnetwork/drivers/bridge/internal/iptabler in github.com/moby/moby.
+ROUTED = "DOCKER_INSECURE_NO_IPTABLES_RAW=1"
 
 
 class Daemon:
@@ -47,7 +50,7 @@ class Daemon:
 
     `hide` is the path of a mount that neither the daemon nor its runtimes may see.
     `bridge` is the address, in CIDR form, of the bridge of Docker's default network, which has Docker's usual firewall
-    rules and docker-proxy. If it is empty, the daemon has no network.
+    rules and docker-proxy. If it is empty, the daemon has no network. If `routed`, its networks reach each other.
     `programs` has the programs that a study chose by their path, as {name of the platform's option: path}."""
 
     def __init__(
@@ -60,13 +63,14 @@ class Daemon:
         hide: str | None = None,
         remapped: bool = False,
         bridge: str = "",
+        routed: bool = False,
         programs: Mapping[str, str] | None = None,
     ) -> None:
         self.data_root = testbed.session.state / name
         self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
         self.storage = storage
         self._testbed, self._runtimes, self._hide, self._remapped = testbed, runtimes, hide, remapped
-        self._bridge = bridge
+        self._bridge, self._routed = bridge, routed
         # containerd has no option for the program of its shim, nor dockerd for those that it starts: the PATH decides.
         self._program = (programs or {}).get(PROGRAM, "dockerd")
         self._inside = {name: path for name, path in (programs or {}).items() if name in _IN_PATH}
@@ -96,6 +100,7 @@ class Daemon:
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         script += _HIDE_FIREWALLD if self._bridge else ""
+        script += f"export {ROUTED}; " if self._routed else ""
         if self._inside:
             links = self._run_dir / "bin"
             host.run(["sh", "-e"], stdin=link_script(self._inside, links, _SHIMS))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
 from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
-from lastro.platforms._dockerd import Daemon
+from lastro.platforms._dockerd import ROUTED, Daemon
 from lastro.platforms._programs import program_option, suffix
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, OwnNetworks, limit_flags, seccomp_profile
@@ -106,10 +106,11 @@ class Docker(Platform):
         self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
 
     @contextmanager
-    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[OwnNetworks]:
+    def own_network(self, testbed: Testbed, gateway: str, *, routed: bool = False) -> Iterator[OwnNetworks]:
         """Inside the block, run a daemon with Docker's own networks, on which instances with `own_network` start.
 
         Instances with `published` are on Docker's default network. `gateway` is the address of its bridge in CIDR form.
+        If the networks are `routed`, an instance may send to instances of networks to which it is not connected.
         Nothing else may use the DUT's namespace during the block or later: the daemon changes the firewall rules in it,
         and leaves them there.
 
@@ -119,12 +120,13 @@ class Docker(Platform):
                 f"with the runtime {self.runtime}, an instance takes over links of Lastro, not Docker's own network",
                 'use the attachment "nat"',
             )
-        daemon = self._new_daemon(testbed, remapped=False, bridge=gateway)
+        daemon = self._new_daemon(testbed, remapped=False, bridge=gateway, routed=routed)
         with testbed.session.owned_module("br_netfilter"):  # dockerd loads it if it makes rules
             try:
                 self._start_daemon(daemon)
                 self._networked = daemon
-                yield OwnNetworks(daemon.client, first="none", made_by="dockerd")
+                made_by = f"dockerd, with {ROUTED}" if routed else "dockerd"
+                yield OwnNetworks(daemon.client, first="none", made_by=made_by)
             finally:
                 self._networked = None
                 daemon.stop()
@@ -140,7 +142,7 @@ class Docker(Platform):
         assert self._networked is not None, "such instances start inside `own_network`"
         return self._networked
 
-    def _new_daemon(self, testbed: Testbed, remapped: bool, bridge: str = "") -> Daemon:
+    def _new_daemon(self, testbed: Testbed, remapped: bool, bridge: str = "", routed: bool = False) -> Daemon:
         storage = _STORAGE.of(self.chosen)
         if storage == _DEVICE_MAPPER:
             raise Unavailable(
@@ -163,6 +165,7 @@ class Docker(Platform):
             hide=extra_v2_tree(testbed) if self.runtime == "crun" else None,
             remapped=remapped,
             bridge=bridge,
+            routed=routed,
             programs=self.programs,
         )
 

@@ -155,11 +155,12 @@ class Podman(Platform):
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 
     @contextmanager
-    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[OwnNetworks]:
+    def own_network(self, testbed: Testbed, gateway: str, *, routed: bool = False) -> Iterator[OwnNetworks]:
         """Keep a network like Podman's default one inside the block, on which instances with `own_network` start.
 
         `gateway` is the address of the network's bridge in CIDR form. Nothing else may use the DUT's namespace during
-        the block or later: Podman changes the firewall rules in it, and leaves them there."""
+        the block or later: Podman changes the firewall rules in it, and leaves them there. Its networks are always
+        `routed`."""
         self._networked, bridge = testbed.dut, IPv4Interface(gateway)
         options = [_WITHOUT_DNS, f"--subnet={bridge.network}", f"--gateway={bridge.ip}"]
         inside = ["nsenter", f"--mount={self._home / 'mnt'}", "sh", "-ec"]

@@ -101,6 +101,15 @@ def test_a_daemon_with_networks_removes_those_of_a_killed_one(tmp_path: Path) ->
     assert pruned == ["container", "container", "network"]
 
 
+def test_a_function_may_forward_between_the_networks_of_a_new_docker(tmp_path: Path) -> None:
+    host = a_host()
+    with started(registry.get(Attachment, "docker-nat")(), host, tmp_path):
+        pass
+    alone, networked = (" ".join(argv) for argv in host.commands if "dockerd" in argv)
+    allows = "export DOCKER_INSECURE_NO_IPTABLES_RAW=1; "
+    assert allows in networked and allows not in alone
+
+
 @pytest.mark.parametrize("kernel_has_it", [True, False])
 def test_frames_pass_dockers_rules_where_the_kernel_can_do_that(
     tmp_path: Path, kernel_has_it: bool, monkeypatch: pytest.MonkeyPatch

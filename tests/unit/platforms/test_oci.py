@@ -203,6 +203,7 @@ def test_dockers_own_network_is_that_of_a_second_daemon_for_the_time_of_a_block(
     assert "--bip=198.18.64.1/18" in networked and "--bip=198.18.64.1/18" not in alone
     assert not {"--bridge=none", "--iptables=false", "--ip-masq=false"} & set(networked)
     assert "DBUS_SYSTEM_BUS_ADDRESS" in " ".join(networked), "firewalld would make the rules in the host's namespace"
+    assert "NO_IPTABLES_RAW" not in " ".join(networked), "a published port is reached by Docker's usual rules"
     assert networked[networked.index("--data-root") + 1] == f"{tmp_path}/docker-network"
     (one, two), home = runs, testbed.run_dir
     assert one[one.index("--network") :][:4] == ["--network", "bridge", "--publish", "198.19.1.1:3129:3128"]
