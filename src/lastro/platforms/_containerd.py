@@ -6,15 +6,13 @@ root remains between campaigns, as a cache of the image."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import PlatformError, TrialError
-from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._daemons import must_keep_running
+from lastro.platforms._daemons import DaemonProcess
 from lastro.platforms.container import mounts_script
 from lastro.testbed import Testbed
 
@@ -39,7 +37,7 @@ umount "$3"
 ctr snapshots commit "$1" "$1-new\""""
 
 
-class Containerd:
+class Containerd(DaemonProcess):
     """A private containerd. `instances` is the directory for the small files of its instances.
 
     `home` has its configuration and its socket. `root` has its layers.
@@ -51,6 +49,7 @@ class Containerd:
     `answers` is shell code that succeeds once the daemon answers, and `purge` deletes what a killed session left."""
 
     name: ClassVar[str] = "containerd"
+    program = "containerd"
     namespace: ClassVar[str] = "lastro"
     programs: ClassVar[Mapping[str, str]] = {
         "containerd": "apt-get install containerd",
@@ -68,7 +67,6 @@ class Containerd:
         self.root = testbed.session.state / f"{self.name}{testbed.suffix}"
         self.cgroup = f"{testbed.session.cgroup}/{self.name}-daemon"
         self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
-        self._process: Process | None = None
 
     @property
     def base(self) -> str:
@@ -99,9 +97,6 @@ class Containerd:
         argv = [*self.inside, "sh", "-ec", f"{self.client}\n{script}", "ctr", *words]
         return self._testbed.host.run(argv, stdin=stdin, timeout_s=timeout_s, check=check).text
 
-    def alive(self) -> bool:
-        return self._process is not None and self._process.alive()
-
     def start(self) -> None:
         """Start or restart the daemon, and copy the image into a snapshot unless it exists.
 
@@ -120,7 +115,6 @@ class Containerd:
         self._import_image()
 
     def _prepare(self) -> None:
-        """Make what the daemon requires before its first start."""
         host = self._testbed.host
         host.write_text(str(self.home / "config.toml"), self._settings())
         self._testbed.cgroups.make(host, self.cgroup)
@@ -160,13 +154,3 @@ class Containerd:
             with self._testbed.session.building():
                 places = (str(self._testbed.image.tree), str(self.home / "building"))
                 self.run(_COPY, self.base, *places, timeout_s=_COPY_TIMEOUT_S)
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def must_keep_running(self) -> AbstractContextManager[None]:
-        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
-        before = self._process
-        return must_keep_running(lambda: None if before is self._process and self.alive() else "containerd")

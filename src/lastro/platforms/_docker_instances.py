@@ -21,11 +21,9 @@ class DockerInstance(Instance):
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
     ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        enter = [*client, "exec", "--interactive", spec.name]
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
         self.client, self.daemon = tuple(client), daemon
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self.client, "exec", "--interactive", self.spec.name, *argv]
 
 
 _START_S = 60.0

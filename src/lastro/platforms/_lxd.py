@@ -33,17 +33,6 @@ class LxdInstance(Instance):
     memory_dir = "/dev"  # a minimal container has no /dev/shm
     idle_wake_ups_per_s = 200  # of the daemon and its client; measured: 45 to 50, or up to 180 on a busy host
 
-    def __init__(
-        self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
-    ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self.daemon = daemon
-        variables = [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
-        self._exec = [*client, "exec", daemon_name(spec.name), "--mode=non-interactive", "--cwd=/", *variables, "--"]
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._exec, *argv]
-
 
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
@@ -110,7 +99,11 @@ class LxdPlatform(Platform):
             host.run(["sh", "-ec", f"ip netns attach {netns} {pid}; exec ip -n {netns} link set lo up"])
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.complete(host, cgroup, spec.resources)
-            yield LxdInstance(testbed, spec, client, netns=netns, cgroup=cgroup, daemon=daemon.group)
+            variables = [f"--env={variable}={value}" for variable, value in ENVIRONMENT.items()]
+            enter = [*client, "exec", name, "--mode=non-interactive", "--cwd=/", *variables, "--"]
+            instance = LxdInstance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
+            instance.daemon = daemon.group
+            yield instance
 
     def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
         """Return an instance's settings as JSON, a subset of the YAML that the client reads.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -143,11 +143,12 @@ class Tap:
     swapping: Callable[[], AbstractContextManager[None]] | None = None
 
 
-class Instance(ABC):
+class Instance:
     """A running instance.
 
     `netns` is the name (in /run/netns) of the network namespace to which links are connected. `cgroup` is the cgroup
-    that contains all processes of the instance, from which the host reads their usage."""
+    that contains all processes of the instance, from which the host reads their usage. `enter` is the prefix of a
+    command line that runs inside the instance."""
 
     # Its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
     takes_taps: ClassVar[bool] = False
@@ -165,14 +166,16 @@ class Instance(ABC):
     _commands: int = 0  # number of commands that `measure` and `during` have run
     _wake_ups_per_message: int | None = None  # wake-ups of the apparatus by a message into the instance and its answer
 
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
-        self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, enter: Sequence[str] = ()
+    ) -> None:
+        self.testbed, self.spec, self.netns, self.cgroup, self.enter = testbed, spec, netns, cgroup, enter
         if cgroup:
             testbed.apparatus.instances.add(cgroup)
 
-    @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Return the command line for the host that runs `argv` inside the instance, and passes on standard input."""
+        return [*self.enter, *argv]
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
@@ -310,7 +313,7 @@ class Instance(ABC):
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
-    def ready(self) -> None:  # noqa: B027 - most instances run as soon as they have started
+    def ready(self) -> None:
         """Wait until the instance runs and its links are up. Raises: PlatformError if it does not start."""
 
     def links(self) -> list[dict[str, Any]]:
@@ -382,7 +385,10 @@ class Platform(Part):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what all instances share, such as a daemon, for the time of the block. The default does nothing."""
+        """Set up what all instances share, such as a daemon, for the time of the block.
+
+        The default only checks the programs that the study chose."""
+        self.require_programs(testbed)
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:

@@ -206,7 +206,8 @@ def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> st
 def limit_flags(resources: Resources) -> list[str]:
     """Return the limits that are set in `resources` as options of `docker run`, which `podman run` has, too."""
     r = resources
-    device = _device_node(r.block_device) if r.block_device else None
+    # Its node, such as /dev/vda for 254:0.
+    device = f"/dev/{Path(f'/sys/dev/block/{r.block_device}').resolve().name}" if r.block_device else None
     flags = {
         "--cpus": f"{r.cpus:.3f}" if r.cpus is not None else None,
         "--cpu-shares": r.cpu_shares,
@@ -222,6 +223,10 @@ def limit_flags(resources: Resources) -> list[str]:
     return [f"{flag}={value}" for flag, value in flags.items() if value is not None]
 
 
-def _device_node(number: str) -> str:
-    """Return the path of a block device by its number, such as '/dev/vda' for '254:0'."""
-    return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"
+def confinement_flags(security: Security) -> list[str]:
+    """Return options of `docker run`, which `podman run` has, too, for AppArmor, SELinux and a read-only root."""
+    flags = [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
+    flags += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
+    if security.read_only_root:
+        flags += ["--read-only", *(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items())]
+    return flags

@@ -16,8 +16,8 @@ from lastro.platforms import gvisor
 from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._programs import program_option, suffix
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, OwnNetworks, limit_flags, seccomp_profile
+from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.container import INIT, ON_DISK, OwnNetworks, confinement_flags, limit_flags, seccomp_profile
 from lastro.platforms.oci import extra_v2_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
@@ -244,11 +244,10 @@ class Docker(Platform):
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         if self.chosen.get(_PLACE.name) == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
-        argv += [
-            *_confinement(spec.security),
-            f"--security-opt=seccomp={seccomp_profile(testbed, spec, testbed.run_dir)}",
-        ]
-        return argv + limit_flags(spec.resources)
+        argv += ["--cap-drop=ALL"] if spec.security.drop_capabilities else []
+        argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in spec.security.capabilities]
+        seccomp = f"--security-opt=seccomp={seccomp_profile(testbed, spec, testbed.run_dir)}"
+        return [*argv, *confinement_flags(spec.security), seccomp, *limit_flags(spec.resources)]
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = _STORAGE.of(self.chosen)
@@ -266,13 +265,3 @@ def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
     """Kill a container and remove its cgroup if the daemon was killed; the container would disturb later trials."""
     if not daemon.alive():
         testbed.cgroups.remove(cgroup)
-
-
-def _confinement(security: Security) -> list[str]:
-    argv = ["--cap-drop=ALL"] if security.drop_capabilities else []
-    argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in security.capabilities]
-    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
-    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
-    if security.read_only_root:
-        argv += ["--read-only", *(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items())]
-    return argv

@@ -49,12 +49,9 @@ class OciInstance(Instance):
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, program: str, runtime: Sequence[str], *, netns: str, cgroup: str
     ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=[*runtime, "exec", spec.name])
         self.program, self._runtime = program, tuple(runtime)
         self._bundle, self._scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._runtime, "exec", self.spec.name, *argv]
 
     def launch(self) -> None:
         """Start the container. Raises: PlatformError if it does not start."""
@@ -95,11 +92,6 @@ class OciPlatform(Platform):
     def program(self) -> str:
         """The path of the runtime that the study chose, or its name, to be looked up in the PATH."""
         return self.chosen_path(self.binary)
-
-    @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
-        self.require_programs(testbed)
-        yield
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         # Each instance has its own root, which is removed even if the runtime fails to delete the container. In a

@@ -22,7 +22,7 @@ from lastro.host.shell import quoted
 from lastro.platforms._cri import REMEDY, Cri
 from lastro.platforms.base import Instance, InstanceSpec, Security, instance_netns
 from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, seccomp_profile
-from lastro.platforms.containerd import ContainerdInstance, ContainerdPlatform
+from lastro.platforms.containerd import ContainerdPlatform
 from lastro.testbed import Testbed
 
 _OF_POD, _OF_CONTAINER, _OF_NODE = 0, 1, 2  # NamespaceMode in api.proto
@@ -64,7 +64,7 @@ class Pod(ContainerdPlatform):
                 testbed.host.run(["ip", "netns", "attach", netns, pid])
             cgroup = f"{pod_cgroup}/{container}"
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
-            yield ContainerdInstance(testbed, spec, daemon.enter(container), netns=netns, cgroup=cgroup)
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=daemon.enter(container))
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:

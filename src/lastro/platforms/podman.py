@@ -18,14 +18,14 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.platforms._podman_conf import containers_conf, storage_conf, ulimits
 from lastro.platforms._programs import program_option, suffix
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.platforms.container import (
     ENVIRONMENT,
-    IN_MEMORY,
     INIT,
     ON_DISK,
     OwnNetworks,
     capabilities,
+    confinement_flags,
     covering_overlays,
     limit_flags,
     mounts_script,
@@ -62,15 +62,6 @@ _NETWORKS = Setting(
     choices=("default", *_MAKERS),
 )
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
-
-
-class PodmanInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._enter = tuple(enter)
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._enter, *argv]
 
 
 class Podman(Platform):
@@ -215,7 +206,7 @@ class Podman(Platform):
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             runtime = self.chosen_path(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
             enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
-            yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
@@ -227,20 +218,14 @@ class Podman(Platform):
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         argv += [f"--security-opt=seccomp={seccomp_profile(testbed, spec, self._home)}"]
-        return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _image_reference(testbed), *INIT]
+        argv += ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(spec.security))]
+        if spec.security.read_only_root:
+            argv += ["--read-only-tmpfs=false", f"--volume={ON_DISK}"]
+        argv += [*confinement_flags(spec.security), *limit_flags(spec.resources)]
+        return [*argv, _image_reference(testbed), *INIT]
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
-
-
-def _confinement(security: Security) -> list[str]:
-    argv = ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(security))]
-    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
-    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
-    if security.read_only_root:
-        argv += ["--read-only", "--read-only-tmpfs=false"]
-        argv += [*(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items()), f"--volume={ON_DISK}"]
-    return argv
 
 
 def _reason(error: CommandFailed) -> str:
