@@ -90,20 +90,14 @@ class Transcript:
             }
         )  # fmt: skip
 
-    def add_spawn(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
+    def add_process(self, kind: str, argv: Sequence[str], **where: Any) -> None:
+        """Record that the process `argv` was spawned or stopped now (`kind` is "spawn" or "stop").
 
-    def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """Record the end of the process that was spawned with `argv` at `started_s`.
-
-        `where` may also have the key `stdin`: all input that was sent to the process."""
-        self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
+        `where` may also have the key `fed`, or `stdin`: all input that was sent to the process."""
+        self.records.append({"kind": kind, "argv": list(argv), "started_s": round(time.monotonic(), 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
         self.records.append({"kind": "write", "path": path, "text": text, **where})
-
-    def add_rmdir(self, paths: Sequence[str], **where: Any) -> None:
-        self.records.append({"kind": "rmdir", "paths": list(paths), **where})
 
 
 def _text(data: bytes | None) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lastro import __version__
@@ -15,7 +15,7 @@ from lastro.grouping import by_key
 from lastro.host import cgroups
 from lastro.host.activity import meminfo
 from lastro.host.base import Host
-from lastro.host.files import LocalFiles
+from lastro.host.files import LocalFiles, file_sha256
 
 T = TypeVar("T")
 _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
@@ -30,19 +30,10 @@ _NETWORK = (
     "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
     "core.default_qdisc", "core.netdev_max_backlog", "netfilter.nf_conntrack_max",
 )  # fmt: skip
-TOOLS = {
-    "ip": ("ip", "-V"),
-    "nft": ("nft", "--version"),
-    "unshare": ("unshare", "--version"),
-    "nsenter": ("nsenter", "--version"),
-    "ethtool": ("ethtool", "--version"),
-    "docker": ("docker", "--version"),
-    "runc": ("runc", "--version"),
-    "dockerd": ("dockerd", "--version"),
-    "containerd": ("containerd", "--version"),
-    "mmdebstrap": ("mmdebstrap", "--version"),
-    "ovs-vswitchd": ("ovs-vswitchd", "--version"),
-}
+_PROGRAMS = (
+    "nft", "unshare", "nsenter", "ethtool", "docker", "runc", "dockerd", "containerd", "mmdebstrap", "ovs-vswitchd",
+)  # fmt: skip
+TOOLS = {"ip": ("ip", "-V"), **{name: (name, "--version") for name in _PROGRAMS}}
 
 
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
@@ -161,7 +152,9 @@ def tools(
         if path is None:
             continue
         try:
-            installed[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
+            first_line = version(host, argv)
+            digest = host.run(["sha256sum", path]).text.split()[0] if host.remote else file_sha256(Path(path))
+            installed[name] = {"version": first_line, "path": path, "sha256": digest}
         except (LastroError, OSError, LookupError) as error:
             if problems is not None:
                 problems[name] = f"{path}: {error}"
@@ -180,13 +173,6 @@ def version(host: Host, argv: Sequence[str]) -> str:
     done = host.run(argv, timeout_s=20, check=False)
     lines = (done.text or done.error_text).strip().splitlines()
     return lines[0] if lines else ""
-
-
-def _sha256(host: Host, path: str) -> str:
-    if host.remote:
-        return host.run(["sha256sum", path]).text.split()[0]
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _processor(cpuinfo: str) -> dict[str, Any]:

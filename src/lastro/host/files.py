@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import signal
 import subprocess
@@ -189,6 +190,11 @@ def _kill(find_pids: Callable[[], set[int]]) -> set[int]:
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)
+
+
+def file_sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def boot_id() -> str:

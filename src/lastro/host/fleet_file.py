@@ -16,17 +16,7 @@ from pydantic import Field
 
 from lastro.errors import StudyError
 from lastro.host import testbed_file
-from lastro.host.testbed_file import (
-    GUEST,
-    ROLES,
-    RolePlan,
-    RoleTable,
-    TestbedFile,
-    TestbedShape,
-    matching,
-    plan,
-    read_testbed,
-)
+from lastro.host.testbed_file import RoleTable, TestbedFile, TestbedShape
 from lastro.study.document import read_document, read_text
 from lastro.study.model import NAME_PATTERN
 from lastro.study.problems import FieldError, Problems, shown
@@ -43,7 +33,7 @@ _LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
 class FleetShape(StrictTable):
     """The keys of a fleet file. The values of `testbeds` are not checked here but one by one, by `_testbed`."""
 
-    scheduler: Annotated[OneLine, matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
+    scheduler: Annotated[OneLine, testbed_file.matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
     testbeds: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -52,16 +42,15 @@ class FleetTestbedShape(RoleTable, TestbedShape):
 
     It has either a table for each role, or the keys of a single role, which then describe one host for all roles."""
 
-    def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
+    def plans(self, problems: Problems) -> Mapping[str, testbed_file.RolePlan]:
         given = self.model_fields_set
         if not given & RoleTable.model_fields.keys():
             return super().plans(problems)
-        for role in ROLES:
+        for role in testbed_file.ROLES:
             if role in given:
                 wrong = "the keys beside it describe one host that has all roles: give either these or tables of roles"
                 problems.add((role,), FieldError(wrong))
-        host = plan(self, problems)
-        return dict.fromkeys(ROLES, host)
+        return dict.fromkeys(testbed_file.ROLES, testbed_file.plan(self, problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +107,13 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
     Raises: StudyError when the entry or its file cannot be used. Invalid values in a table are only added to
     `problems`."""
     if isinstance(value, dict):
-        return read_testbed(value, problems, FleetTestbedShape)
+        return testbed_file.read_testbed(value, problems, FleetTestbedShape)
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:
         wrong = f"must be the path of a testbed file, or a table, but is {shown(value)}"
         problems.add((), FieldError(wrong))
         problems.raise_if_any()
     try:
-        path = Path(value) if value == GUEST else fleet.parent / Path(value).expanduser()
+        path = Path(value) if value == testbed_file.GUEST else fleet.parent / Path(value).expanduser()
     except RuntimeError:
         problems.add((), FieldError(testbed_file.UNKNOWN_HOME))
         problems.raise_if_any()

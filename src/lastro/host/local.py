@@ -62,7 +62,7 @@ class LocalHost(Host):
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         if not whole:
-            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}))
+            self.transcript.add_process("spawn", argv, **({"fed": True} if fed else {}))
         err = _file_for(argv)
         try:
             # With DEVNULL, subprocess would leak its descriptor when there is none left for the pipe.
@@ -124,7 +124,7 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
 
     Raises: CommandFailed when this process may not open more files, or has no memory left."""
     try:
-        return memory_file(content)
+        return memory_file(content or b"")
     except OSError as error:
         raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
@@ -218,7 +218,7 @@ class LocalProcess(Process):
             sent = None if self._sent is None else b"".join(self._sent)
             if not self._whole:
                 fed = {} if sent is None else {"stdin": sent.decode()}
-                self._host.transcript.add_stop(self.argv, time.monotonic(), **fed, **self._where())
+                self._host.transcript.add_process("stop", self.argv, **fed, **self._where())
             if self.alive():
                 self._end()
             code = exit_code(self._process.wait())

@@ -135,7 +135,7 @@ def _try_lock(file: FileIO) -> bool:
 
 def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
     """Wait until no earlier process is waiting and the lock is free, and take the lock."""
-    ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
+    ticket = state / "queue" / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _store_errors(state):
         ticket.parent.mkdir(exist_ok=True)
         ticket.write_text(me.write(), encoding="utf-8")
@@ -150,17 +150,13 @@ def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
         ticket.unlink(missing_ok=True)
 
 
-def _queue_directory(state: Path) -> Path:
-    return state / "queue"
-
-
 def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
     """Return (ticket, process) of each waiting process, earliest first.
 
     Tickets of processes that have ended are removed. Stopped processes (Ctrl-Z) are left out, since others need not
     wait for them."""
     waiting = []
-    for ticket in sorted(_queue_directory(state).glob("*-*-*")):
+    for ticket in sorted((state / "queue").glob("*-*-*")):
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)

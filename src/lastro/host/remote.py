@@ -48,7 +48,7 @@ def remote_session(
     such as a guest, because its ledger is not needed later.
 
     Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
-    directory = directory or _directory(local.ledger.state, target)
+    directory = directory or local.ledger.state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
         defaults = asdict(SshTarget(""))  # left out of the file, since another version may not know a field
@@ -195,7 +195,3 @@ def _clean_host(target: SshTarget, ledger: Ledger) -> list[OwnedObject]:
             host.connect()
             with _hold(host, ledger, token, "lastro clean", wait=None):
                 return ledger.clean(host, Path(target.state))
-
-
-def _directory(state: Path, target: SshTarget) -> Path:
-    return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)

@@ -168,7 +168,7 @@ class SshHost(Host):
         self._require_connection()
         self.exchanges.start_process()
         if not whole:
-            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
+            self.transcript.add_process("spawn", argv, **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
         grace_tenths, is_fed = str(round(GRACE_S * 10)), "yes" if fed else "no"
         variables = [f"{name}={value}" for name, value in self._environment.items()]

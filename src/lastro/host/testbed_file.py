@@ -8,7 +8,7 @@ imports pydantic, so only commands with a testbed file import it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -34,6 +34,7 @@ NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",
 PLATFORMS = ("native", "runc", "crun", "docker")
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
 UNKNOWN_HOME = "begins with the home directory of an unknown user"
+_NO_CPUS = "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2"
 _LEAST_MEMORY_BYTES = 512 << 20
 _NO_SELINUX = (
     "Debian's SELinux policy did not load in a guest, and Debian builds it without the module `container`, which has"
@@ -42,21 +43,19 @@ _NO_SELINUX = (
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
-def matching(pattern: str, what: str) -> BeforeValidator:
-    """Return a validator that a string matches `pattern`; its error message is the key's name followed by `what`."""
+def _checked(is_valid: Callable[[str], object], what: str) -> BeforeValidator:
+    """Return a validator that a string is valid; its error message is the key's name followed by `what`."""
 
     def check(value: Any) -> Any:
-        if isinstance(value, str) and not re.fullmatch(pattern, value):
+        if isinstance(value, str) and not is_valid(value):
             raise PydanticCustomError("text", what)
         return value
 
     return BeforeValidator(check)
 
 
-def _cpus(value: Any) -> Any:
-    if isinstance(value, str) and not parse_cpus(value):
-        raise PydanticCustomError("cpus", "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2")
-    return value
+def matching(pattern: str, what: str) -> BeforeValidator:
+    return _checked(re.compile(pattern).fullmatch, what)
 
 
 def _home(value: Any) -> Any:
@@ -115,7 +114,7 @@ class RoleTable(StrictTable):
     known_hosts: _File | None = None
     state: _Place = "/var/lib/lastro"  # a directory on the host; `run` alike
     run: _Place = "/run/lastro"
-    cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
+    cpus: Annotated[OneLine, _checked(parse_cpus, _NO_CPUS)] | None = None
     links: dict[str, _Link] = Field(default_factory=dict)  # {neighbouring role: network card}
 
 

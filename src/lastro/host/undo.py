@@ -130,7 +130,7 @@ def _undo_cgroup(host: Host, name: str) -> None:
         host.write_text(file, text)
     groups.remove(name)
     if existing:
-        host.transcript.add_rmdir(existing)
+        host.transcript.records.append({"kind": "rmdir", "paths": existing})
     host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # other sessions may use it
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
 from lastro.host.base import RUN_DIR, Host
-from lastro.host.files import SEARCHED
+from lastro.host.files import SEARCHED, file_sha256
 from lastro.image import rootfs
 from lastro.image.manifest import Image
 from lastro.image.workshop import building, proxies, workshop
@@ -134,12 +134,10 @@ def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host
         (descriptions / own.name / mount_point).chmod(0o1777 if mount_point == "tmp" else 0o755)
     part = work / f"{own.name}.tar"
     host.run([*append_argv(part), *_files_of(own.name, tree)], timeout_s=COPY_S)
-    with open(part, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     variables = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
     installed = InstalledFunction(
         command=own.command or (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
-        sha256=digest,
+        sha256=file_sha256(part),
         ready=own.ready,
         ready_s=own.ready_s,
         environment={"PATH": SEARCHED, **variables, **own.environment},

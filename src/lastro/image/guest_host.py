@@ -6,7 +6,6 @@ machines boot these from the same disk."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from lastro import registry
 from lastro.errors import ImageError
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.image import guest, rootfs
 from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, ensure_xen, modules_hook
 from lastro.image.rootfs import Image
@@ -96,15 +96,10 @@ def ensure(
             tuple(guest.ensure_disk(each, store, host) for each in images),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
-            {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},
+            {"userland_sha256": userland.digest, "kernel_sha256": file_sha256(booted)},
             guest.ensure(image, store, host) if _run_machines(platforms) else None,
             xen,
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def to_build(
@@ -136,7 +131,8 @@ def recipe_of(
 
     `kernel` is the release of the guest's kernel. Modules of the hypervisor, if any, are built for it."""
     parts = {**PARTS, "platform": platforms}
-    needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
+    classes = [registry.get(kind, name) for kind, names in parts.items() for name in names]
+    needed = {package for part in classes for package in part.requirements.packages}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
     below = HYPERVISORS.get(hypervisor, NOTHING)
     needed |= {*below.packages, *((f"linux-headers-{kernel}",) if below.builds else ())}
@@ -148,11 +144,6 @@ def recipe_of(
 def _run_machines(platforms: Sequence[str]) -> bool:
     """Return whether the instances of any of these platforms are virtual machines."""
     return any(registry.get("platform", name).guests for name in platforms)
-
-
-def _packages(kind: str, name: str) -> tuple[str, ...]:
-    packages: tuple[str, ...] = registry.get(kind, name).requirements.packages
-    return packages
 
 
 def docker_profile(dockerd: Path) -> str:

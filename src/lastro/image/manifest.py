@@ -6,7 +6,6 @@ second. The contents of all files are compared on demand (`lastro image --verify
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from lastro.errors import ImageError
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.image.workshop import snapshot_in
 from lastro.results.files import write_atomically
 
@@ -121,9 +121,7 @@ def _identity(tar: Path) -> list[int]:
 
 
 def _require_digest(image: Image) -> None:
-    with open(image.tar, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != image.digest:
+    if (digest := file_sha256(image.tar)) != image.digest:
         raise ImageError(
             f"{image.tar} has the SHA-256 {digest}, but was built with {image.digest}",
             f"find out what changed it, then remove {image.directory}: Lastro builds it again",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.host.ssh import SshHost
 from lastro.image import manifest
 from lastro.image.manifest import Image as Image
@@ -205,8 +206,7 @@ def store_image(work: Path, key: str, store: Path, host: Host) -> Image:
     tar, tree = work / "rootfs.tar", work / "rootfs"
     tree.mkdir()
     _extract(tar, tree, host)
-    with open(tar, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_sha256(tar)
     image = Image(digest, store / digest[:12])
     if not image.directory.exists():
         work.rename(image.directory)

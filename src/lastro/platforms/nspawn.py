@@ -20,6 +20,7 @@ from lastro.host.shell import quoted
 from lastro.platforms import container
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import ON_DISK
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -106,12 +107,12 @@ def _capability_options(security: Security) -> list[str]:
 def _disk(home: Path) -> list[str]:
     """Return shell commands that bind ON_DISK to `home`/disk, which stays writable with a read-only root."""
     (directory,) = quoted(home)
-    return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{container.ON_DISK} {directory}/disk"]
+    return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{ON_DISK} {directory}/disk"]
 
 
 def _read_only(home: Path) -> list[str]:
     """Return options for a read-only root with writable /tmp and ON_DISK; nspawn always mounts a writable /run."""
-    return ["--read-only", f"--tmpfs=/tmp:{container.IN_MEMORY['/tmp']}", f"--bind={home}/disk:{container.ON_DISK}"]
+    return ["--read-only", f"--tmpfs=/tmp:{container.IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:

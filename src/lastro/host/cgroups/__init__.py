@@ -15,18 +15,8 @@ from lastro.host.cgroups.v1 import CgroupsV1
 from lastro.host.cgroups.v2 import CgroupsV2
 from lastro.host.files import Files, LocalFiles
 
-__all__ = [
-    "Cgroups",
-    "CgroupsV1",
-    "CgroupsV2",
-    "GroupTasks",
-    "Resources",
-    "Usage",
-    "block_device_of",
-    "detect",
-    "parse_cpus",
-    "total",
-]  # fmt: skip
+__all__ = ["Cgroups", "CgroupsV1", "CgroupsV2", "GroupTasks", "Resources", "Usage", "block_device_of", "detect",
+           "parse_cpus", "total"]  # fmt: skip
 
 # The query of `block_device_of` for the shell of a remote host.
 _DISK = """n=/sys/dev/block/$(stat -c %Hd:%Ld -- "$1"); [ -e "$n" ] || exit 0

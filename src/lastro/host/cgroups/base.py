@@ -9,9 +9,10 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import ClassVar
 
 from lastro.errors import PlatformError, WriteFailed
 from lastro.host.base import Host
@@ -122,6 +123,9 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 class Cgroups(ABC):
     version: int
+    # The paths below the root, with {} for the group's name, of the directory in the tree of the controller `pids`, and
+    # of the files with the CPU time, the peak memory, and the count of processes that a memory limit has killed.
+    _places: ClassVar[Mapping[str, str]]
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root, self.files = root, files or LocalFiles()
@@ -139,17 +143,20 @@ class Cgroups(ABC):
     def usage(self, name: str) -> Usage:
         """Return the group's usage since its creation. Raises: OSError when the group does not exist."""
 
-    @abstractmethod
     def cpu_file(self, name: str) -> Path:
         """Return the path of the file with the group's CPU time; `parse_cpu_s` parses its text."""
+        return self._place("cpu", name)
+
+    def _place(self, what: str, name: str) -> Path:
+        return self.root / self._places[what].format(name.strip("/"))
 
     @abstractmethod
     def parse_cpu_s(self, text: str) -> float:
         """Return the CPU seconds in the text of the file `cpu_file`."""
 
-    @abstractmethod
     def pids_directory(self, name: str) -> Path:
         """Return the group's directory in the tree of the controller `pids`."""
+        return self._place("pids", name)
 
     def tasks(self, name: str) -> GroupTasks:
         """Return the kernel's count of the group's tasks. Raises: FileNotFoundError if the kernel has no such count."""
@@ -158,18 +165,14 @@ class Cgroups(ABC):
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
         return GroupTasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
 
-    @abstractmethod
-    def kills_file(self, name: str) -> Path:
-        """Return the path of the file that counts the processes that the kernel killed for the group's memory limit."""
-
     def memory_kills(self, names: Iterable[str]) -> int:
         """Return how many processes of these groups the kernel has killed so far because of a memory limit."""
-        texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
+        texts = self.files.read([str(self._place("kills", name)) for name in names]).values()
         return sum(int(n) for text in texts for n in re.findall(r"^oom_kill (\d+)$", text, re.MULTILINE)[:1])
 
-    @abstractmethod
     def peak_file(self, name: str) -> Path:
         """Return the path of the file that reports the peak memory of the group."""
+        return self._place("peak", name)
 
     @contextmanager
     def fresh_peak(self, name: str) -> Iterator[bool]:
@@ -185,10 +188,10 @@ class Cgroups(ABC):
             yield False
             return
         try:
-            is_reset = _try_write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
-            if is_reset:
+            with suppress(OSError):
+                os.write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
                 self._peaks[name] = file
-            yield is_reset
+            yield name in self._peaks
         finally:
             self._peaks.pop(name, None)
             os.close(file)
@@ -303,10 +306,3 @@ def _hint_on_refusal() -> Iterator[None]:
     except WriteFailed as error:
         error.hint = error.hint or next((hint for reason, hint in _REFUSALS.items() if reason in error.message), None)
         raise
-
-
-def _try_write(file: int, data: bytes) -> bool:
-    try:
-        return os.write(file, data) == len(data)
-    except OSError:
-        return False

@@ -15,6 +15,12 @@ class CgroupsV1(Cgroups):
     """Control groups on version 1, and on hybrid hosts, whose version 2 tree has none of the required controllers."""
 
     version = 1
+    _places = {
+        "pids": "pids/{}",
+        "cpu": "cpuacct/{}/cpuacct.usage",
+        "peak": "memory/{}/memory.max_usage_in_bytes",
+        "kills": "memory/{}/memory.oom_control",
+    }
     _controllers = ("cpuset", "cpu", "blkio", "memory", "pids")
 
     def directories(self, name: str) -> list[Path]:
@@ -44,15 +50,6 @@ class CgroupsV1(Cgroups):
         trees = ",".join(self.files.directories(str(self.root))).split(",")  # such as "cpu,cpuacct"
         return [controller for controller in self._controllers if controller not in trees]
 
-    def pids_directory(self, name: str) -> Path:
-        return self.root / "pids" / name.strip("/")
-
-    def kills_file(self, name: str) -> Path:
-        return self.root / "memory" / name.strip("/") / "memory.oom_control"
-
-    def peak_file(self, name: str) -> Path:
-        return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
-
     def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the limit that forbids swap, if the kernel counts swap: Docker would allow as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
@@ -71,9 +68,6 @@ class CgroupsV1(Cgroups):
         files = [str(self.root / "blkio" / name.strip("/") / file) for file in _BLKIO_RATES]
         limits = self.files.read(files)
         return [(file, f"{line.split()[0]} 0") for file in files for line in limits.get(file, "").splitlines()]
-
-    def cpu_file(self, name: str) -> Path:
-        return self.root / "cpuacct" / name.strip("/") / "cpuacct.usage"
 
     def parse_cpu_s(self, text: str) -> float:
         return int(text) / 1e9
