@@ -40,10 +40,7 @@ _POLL_S = 0.25
 _PORTS_TRIED = 5
 _FIRST_ROOT = 2  # the drive of the first root filesystem of instances, after the root of the guest and its keys
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
-_LSM = {
-    "apparmor": ("apparmor=1", "security=apparmor"),
-    "none": ("lsm=landlock,lockdown,yama,bpf",),
-}
+_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("lsm=landlock,lockdown,yama,bpf",)}
 _NAMES = {"apparmor": "AppArmor"}
 _FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # kernel modules; of the first two, one loads
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
@@ -76,8 +73,7 @@ class BootedGuest:
     """A guest that has booted.
 
     `target` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
-    is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the transcript records of the
-    commands that booted it."""
+    is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the records of its boot."""
 
     target: SshTarget
     home: Path
@@ -141,8 +137,7 @@ def several_guests_chapter(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
     `facts` is {name of a guest: its own chapter}. If the kernels differ, `full_title` names them. `title` does not,
     because it identifies the guests, and the kernels are in the chapter of the host. A release or hash that is common
-    to all guests is given once; otherwise it is given for each guest. `partly` is true if only some guests are
-    emulated."""
+    to all guests is given once; otherwise it is given for each guest. `partly` is true if only some are emulated."""
     chapter: dict[str, Any] = {
         "title": _several_guests_title({name: str(guest["title"]) for name, guest in facts.items()})
     }
@@ -171,9 +166,8 @@ def _several_guests_title(titles: Mapping[str, str]) -> str:
 
 def _make_keys_and_disk(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
     """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
-    host.run(
-        ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
-    )  # the first for a script that repeats it
+    # The parent is for a script that repeats it.
+    host.run(["mkdir", "-p", str(home.parent), str(home), str(home / "inside")])
     for key in (home / "key", home / "inside/host_key"):
         host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lastro", "-f", str(key)])
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
@@ -375,10 +369,7 @@ def _free_port() -> int:
 
 
 def _console(host: Host, home: Path) -> str:
-    try:
-        return host.read_text(str(home / "console.log"))
-    except OSError:
-        return ""
+    return host.read_or_empty(str(home / "console.log"))
 
 
 def _fault(host: Host, home: Path) -> str:

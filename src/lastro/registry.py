@@ -3,12 +3,10 @@
 To add a part, add its module; no other file changes. Three places are scanned: the package of the kind
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
 points of the group with the package's name. A module of Lastro that cannot be imported is listed as a broken part; the
-reason is raised when the part is requested. The same is true of a module from the other two places that fails in any
-way.
+reason is raised when the part is requested. So is a module from the other two places that fails in any way.
 
 A file of a folder is imported as a module whose name depends on its whole path, so files of the same name in several
-folders are several modules. So a variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`,
-`using_versions`)."""
+folders are several modules. So a variant may use its own versions of these parts (`using_versions`)."""
 
 from __future__ import annotations
 

@@ -233,18 +233,13 @@ def spread_testbed(
             host_image = rootfs.on_host(image, host_session.host, host_session.state / "rootfs")
             stack.enter_context(_mounted_read_only(host_session, host_image))
             groups = _count_io(host_session, detect(files=host_session.host.view))
-            remote_controller = None if host_session is controller else controller
-            beds[role] = Testbed(
-                host_session.host,
-                host_session,
-                host_image,
-                groups,
-                "",
-                cpus=plan.cpus,
-                cards=plan.links,
-                controller=remote_controller,
-            )
-            _require_cpus(role, beds[role])
+            bed = Testbed(host_session.host, host_session, host_image, groups, "", cpus=plan.cpus, cards=plan.links)
+            beds[role] = bed if host_session is controller else replace(bed, controller=controller)
+            if lacking := parse_cpus(bed.cpus or "") - set(bed.usable_cpus):
+                raise HostError(
+                    f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
+                    "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",
+                )
         dut = beds.pop("dut")
         with _dut_namespace(dut.session, "dut") as name:
             yield replace(dut, dut=name, others=beds, preparation=tuple(dut.host.transcript.records))
@@ -273,8 +268,7 @@ def with_roots(bed: Testbed, images: Mapping[RootChange, Image], purpose: str) -
 def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
     """Yield a testbed on the hosts of `bed` for a variant; its device under test has `image`.
 
-    It has sessions of its own, and so its own daemons and namespaces. Roles that are not under test keep the root
-    filesystem of `bed`."""
+    It has sessions of its own, and so its own daemons and namespaces. Other roles keep the root filesystem of `bed`."""
     from lastro.host.remote import session_beside
 
     with ExitStack() as stack:
@@ -323,15 +317,6 @@ def _count_io(session: Session, groups: Cgroups) -> Cgroups:
     if device := block_device_of(session.scratch_dir, session.host):
         groups.count_io(session.host, session.cgroup, device)
     return groups
-
-
-def _require_cpus(role: str, bed: Testbed) -> None:
-    lacking = parse_cpus(bed.cpus) - set(bed.usable_cpus) if bed.cpus else set()
-    if lacking:
-        raise HostError(
-            f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
-            "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",
-        )
 
 
 @contextmanager

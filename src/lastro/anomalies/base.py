@@ -159,9 +159,8 @@ class Anomaly(Part):
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """Run the load in the neighbour while the block runs, for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, has ended, or has run for a minute. A tool that is not in
-        the page cache takes long to start if reading from the disk is limited: stress-ng and its libraries are 33 MB
-        large."""
+        The block begins when the load has reached its dose, has ended, or has run for a minute. A tool outside of the
+        page cache takes long to start if reading from the disk is limited: stress-ng has 33 MB."""
         demand = self.fitted(demand, neighbour)
         with self.prepared(neighbour) as taken:
             process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])

@@ -43,15 +43,10 @@ def links_made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, lis
     `batches` are pairs (namespace in which the batch runs, its commands)."""
     by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
-        for words in (half.split() for line in lines for half in _halves(line)):
+        commands = (line.replace("tuntap add dev ", "link add name ") for line in lines)
+        # A veth pair is two devices.
+        devices = (half for line in commands if line.startswith("link add ") for half in line.split(" peer "))
+        for words in map(str.split, devices):
             link_netns = words[words.index("netns") + 1] if "netns" in words else netns
             by_netns.setdefault(link_netns, []).append(words[words.index("name") + 1])
     return by_netns
-
-
-def _halves(line: str) -> list[str]:
-    """Split an `ip` command into one part for each device that it makes.
-
-    Return two parts for a veth pair, one for another device, and none for a command that makes no device."""
-    line = line.replace("tuntap add dev ", "link add name ")
-    return line.split(" peer ") if line.startswith("link add ") else []

@@ -21,8 +21,7 @@ def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
 class ParentLinks(BatchLinks):
     """Links that are slaves of one parent, one for each port.
 
-    `container` and `machine` are the link type and mode, such as 'macvlan mode bridge', of a slave for a container and
-    for a virtual machine."""
+    `container` and `machine` are the type and mode of a slave for a container or machine: 'macvlan mode bridge'."""
 
     tap_kind = "macvtap"
     container: ClassVar[str]

@@ -229,13 +229,21 @@ def dut_end(end: str, port: Port) -> str:
 def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
     """Run the `ip` commands `lines` in the namespace `netns`, and remove what they made when the block ends.
 
-    If `at_once` is true, `lines` must make links only, and one command for each namespace removes them together."""
+    If `at_once` is true, `lines` must make links only, and one command for each namespace removes them."""
     lines = _with_group(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
         yield
     finally:
-        _remove(testbed, netns, lines, at_once=at_once)
+        removals: dict[str, list[str]] = {}
+        for line in lines:  # the kernel deletes the second end of a veth pair with the first
+            if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
+                removals.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
+            elif line.startswith("rule add "):
+                removals.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
+        for removal_netns, commands in removals.items():
+            text = f"link del group {_GROUP}\n" if at_once else "".join(commands)
+            testbed.host.run(["ip", "-force", "-n", removal_netns, "-batch", "-"], stdin=text, check=False)
 
 
 def _with_group(lines: Sequence[str]) -> list[str]:
@@ -246,21 +254,6 @@ def _with_group(lines: Sequence[str]) -> list[str]:
         if match := re.match(r"tuntap add dev (\S+)", line):
             grouped.append(f"link set dev {match[1]} group {_GROUP}")
     return grouped
-
-
-def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Delete the rules and links that the `ip` commands `lines` made; errors are ignored.
-
-    Only the first end of a veth pair is deleted: the kernel deletes the other end with it."""
-    removals: dict[str, list[str]] = {}
-    for line in lines:
-        if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
-            removals.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
-        elif line.startswith("rule add "):
-            removals.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
-    for removal_netns, commands in removals.items():
-        text = f"link del group {_GROUP}\n" if at_once else "".join(commands)
-        testbed.host.run(["ip", "-force", "-n", removal_netns, "-batch", "-"], stdin=text, check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

@@ -105,6 +105,5 @@ class HostingAttachment(ABC):
     def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
         """Return counters of forwarded traffic by name; {} if there are none.
 
-        Every load must increase each counter. A counter in `lasting` need only have increased since `base_network`
-        began."""
+        Every load must increase each counter. A counter in `lasting` need only have increased since `base_network`."""
         return {}

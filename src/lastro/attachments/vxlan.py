@@ -33,9 +33,8 @@ class Vxlan(SeparableLinks, BatchLinks):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._host_of: dict[
-            str, int
-        ] = {}  # by end of a link; for a part of the links, `_ends_on_host` may choose other hosts
+        # By end of a link; for a part of the links, `_ends_on_host` may choose other hosts.
+        self._host_of: dict[str, int] = {}
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         """Return the `ip -batch` commands for the first host; they also make the taps of the second host's machines."""

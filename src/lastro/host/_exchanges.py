@@ -33,8 +33,7 @@ class Exchange:
     def estimate(self, sent_s: float, received_s: float) -> Exchange:
         """Return the exchange of a request sent at `sent_s` and answered at `received_s`, whose work was not timed.
 
-        The times of the work are estimated: the request's network delays are assumed to equal the delays of this
-        exchange."""
+        The times of the work are estimated: the network delays are assumed to equal those of this exchange."""
         offset_s = self.work_began_s - self.sent_s - self.one_way_s  # of the host's clock
         begins_s = sent_s + self.one_way_s + offset_s
         return Exchange(sent_s, received_s, begins_s, max(begins_s, received_s - self.one_way_s + offset_s))

@@ -2,8 +2,7 @@
 
 Without them, each command would need its own login, which may take half a second. A shell reads commands from its
 standard input. It collects the output of a command in unnamed files in memory, and sends it when the command has ended.
-So nothing is sent over the network while a tool measures, and a daemon that inherits the files does not delay the
-answer.
+So nothing is sent over the network while a tool measures, and a daemon that inherits the files delays no answer.
 
 The shell is the Perl program `remote_shell.pl`, which needs one fork and one exec for each command; a script for sh(1)
 would start five more programs. It needs only modules of perl-base, an essential package of Debian."""

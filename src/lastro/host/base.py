@@ -181,6 +181,13 @@ class Host(ABC):
     def read_text(self, path: str) -> str:
         """Return the text of a file, such as one in /proc or of a cgroup. Raises: OSError when it cannot be read."""
 
+    def read_or_empty(self, path: str) -> str:
+        """Return the text of a file; empty if it cannot be read."""
+        try:
+            return self.read_text(path)
+        except OSError:
+            return ""
+
     @abstractmethod
     def which(self, program: str) -> str | None: ...
 

@@ -25,8 +25,7 @@ def card_in_namespace(session: Session, card: str, netns: str, purpose: str, nam
     """Move a card of the session's host into the network namespace `netns` for the time of the block.
 
     The card's name in the namespace is `name`, or its own name if `name` is empty. After the block, the card is back,
-    without addresses, and with its former name, state and offloads. `purpose` is part of error messages, such as 'for
-    the client's link to the dut'.
+    without addresses, and with its former name, state and offloads. `purpose` is for messages: 'for the client's link'.
 
     Raises: Unavailable when the host does not have the card, or uses it."""
     host = session.host

@@ -42,8 +42,7 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
     Facts that the host does not report are left out or empty. A fact that cannot be read does not raise an error: the
     chapter `not_read` has {fact: reason}.
 
-    `commands` maps each tool to the command that prints its version. To run all of TOOLS takes half a second of CPU
-    time."""
+    `commands` maps each tool to the command that prints its version. All of TOOLS take half a second of CPU time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
     network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
     kernel = {
@@ -144,8 +143,7 @@ def tools(
 ) -> dict[str, Any]:
     """Return {name: its `version`, `path` and `sha256`} of those programs in `commands` that are installed.
 
-    `commands` maps each name to the command that prints the version. Failures are added to `problems` as {name: reason}
-    and left out of the result."""
+    `commands` is {name: command that prints the version}. Failures are in `problems` instead, as {name: reason}."""
     installed: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))

@@ -101,11 +101,9 @@ def _parse(text: str, path: Path, *, own: bool) -> FleetFile:
 def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> TestbedFile:
     """Return the testbed that the entry `value` of the fleet file `fleet` describes.
 
-    `value` is a path, relative to the fleet file, or a table. With `own`, a testbed file must belong to the caller, as
-    in `load_named`.
+    `value` is a path, relative to the fleet file, or a table. With `own`, a testbed file must belong to the caller.
 
-    Raises: StudyError when the entry or its file cannot be used. Invalid values in a table are only added to
-    `problems`."""
+    Raises: StudyError when the entry or its file cannot be used. Invalid values in a table only go to `problems`."""
     if isinstance(value, dict):
         return testbed_file.read_testbed(value, problems, FleetTestbedShape)
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:

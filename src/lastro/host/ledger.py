@@ -118,8 +118,7 @@ class Ledger:
 
         By default, the host is this machine. `state` is the host's directory for large files.
 
-        Raises: HostError, after all other objects have been removed, when an object could not be removed, or when its
-        session cannot have made it."""
+        Raises: HostError, in the end, when an object could not be removed, or its session cannot have made it."""
         removed, problems = [], []
         for token in self.dead_sessions():
             if not is_token(token):
@@ -234,8 +233,7 @@ class Session:
     def pids(self) -> set[int]:
         """Return the PIDs of the session's processes, except Lastro itself.
 
-        These are the processes with the session's token in their environment, and the processes in the session's
-        cgroup."""
+        They have the session's token in their environment, or are in the session's cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 

@@ -109,8 +109,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
     """Hold the host's locks inside the block, and take them again after each reconnection.
 
     After a lost connection, the locks are freed only when sshd notices the loss, which may take hours if a cable was
-    unplugged. So the process that holds the locks is recorded in the ledger, and the next session with this ledger
-    kills it."""
+    unplugged. So the ledger records the process that holds them, and the next session with this ledger kills it."""
     mark = f"holder-{token}"  # not the session's own mark, since this process must outlive all others of the session
     holders, written = list[Process](), list[int]()
 

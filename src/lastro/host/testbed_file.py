@@ -175,8 +175,7 @@ class GuestShape(GuestTable):
 class GuestPlan:
     """A guest to boot."""
 
-    # A Debian package or an absolute path. A package may include its release, as for apt: `linux-image-amd64/trixie`;
-    # otherwise it is from `release`.
+    # A Debian package or an absolute path. A package may include its release, as `linux-image-amd64/trixie`.
     kernel: str
     release: str
     cpus: int  # 0: all CPUs of this machine

@@ -17,8 +17,7 @@ from lastro.host.base import Host
 NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# The modules of the kernel that a session may load, each with a file that exists while the kernel has it, built in or
-# loaded.
+# The modules of the kernel that a session may load, each with a file that exists while the kernel has it.
 MODULES = {"pktgen": "/proc/net/pktgen", "br_netfilter": "/proc/sys/net/bridge"}
 _LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 

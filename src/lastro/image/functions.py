@@ -54,8 +54,7 @@ class InstalledFunction:
     """A function in a root filesystem, as its JSON file describes it.
 
     `sha256` is the hash of a tar of its files.
-    `commit` is the Git commit from which the files were built; empty if they were copied from a directory or an
-    image."""
+    `commit` is the Git commit from which the files were built; empty if they were copied."""
 
     command: tuple[str, ...]
     sha256: str
@@ -147,15 +146,9 @@ def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host
     )
     _require_usable(own.name, installed, part)
     part.unlink()
-    write_atomically(
-        descriptions / f"{own.name}.json",
-        json.dumps(
-            {name: value for name, value in asdict(installed).items() if name != "commit" or value},
-            indent=1,
-            sort_keys=True,
-        )
-        + "\n",
-    )
+    described = {name: value for name, value in asdict(installed).items() if name != "commit" or value}
+    text = json.dumps(described, indent=1, sort_keys=True) + "\n"
+    write_atomically(descriptions / f"{own.name}.json", text)
     return tree
 
 

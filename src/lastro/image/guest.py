@@ -40,8 +40,7 @@ APPLETS = (
     "tr", "unshare",
 )  # fmt: skip
 # No self-tests of ciphers (half a second on an emulated processor), no wait after a panic, interfaces named eth0, eth1.
-# No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
-# panics.
+# No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it.
 BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
@@ -142,7 +141,6 @@ def on_host(guest: Guest, image: Image, host: Host, store: Path) -> Guest:
     Raises: ImageError."""
     if not isinstance(host, SshHost):
         return guest
-
     here = guest.initramfs.parent
 
     def place(file: Path) -> Path:
@@ -165,19 +163,13 @@ def on_host(guest: Guest, image: Image, host: Host, store: Path) -> Guest:
 
 
 def ensure_kernel(
-    store: Path,
-    host: Host,
-    release: str,
-    snapshot: str,
-    package: str = KERNEL,
-    on_disk: Sequence[str] = (),
+    store: Path, host: Host, release: str, snapshot: str, package: str = KERNEL, on_disk: Sequence[str] = ()
 ) -> Kernel:
     """Return the kernel of a Debian package; fetch and unpack it if necessary.
 
     `release` is the Debian release of the package.
     `snapshot` is the time of Debian's archive from which the package is taken; empty for today's mirror.
-    `on_disk` are patterns of additional modules. If there are any, they are put on a disk (`modules_disk`), together
-    with the usual modules."""
+    `on_disk` are patterns of additional modules. With any, all modules are on a disk, `modules_disk`."""
     kernel = kernel_at(store, release, snapshot, package, on_disk)
     if kernel.directory.is_dir():
         return kernel

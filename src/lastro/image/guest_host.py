@@ -21,8 +21,7 @@ from lastro.image.rootfs import Image
 from lastro.image.workshop import building
 
 PROFILE = "docker-default"
-# The parts that work in every guest, beside its platforms. Their packages are those that `lastro setup` installs on a
-# host.
+# The parts that work in every guest, beside its platforms. `lastro setup` installs the same packages.
 PARTS = {"attachment": ("ovs",), "isolation": ("apparmor",), "scenario": ("routing",), "instrument": ("curl",)}
 _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",

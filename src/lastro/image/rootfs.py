@@ -73,8 +73,7 @@ class ImageRecipe:
     packages: tuple[str, ...] = PACKAGES
     extra_files: tuple[str, ...] = ()  # the user's own programs, such as a static `click`, to copy to /usr/local/bin
     hooks: tuple[str, ...] = (DROP_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
-    # A point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the packages are those that the
-    # mirror has now.
+    # A point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the mirror as it is now.
     snapshot: str = ""
     components: str = ""  # of Debian's archive, with commas; empty: main
 
@@ -122,8 +121,13 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
     Raises: ImageError if a tool failed, with its last output, or if the tree has changed since it was built."""
-    image = built_image(recipe, store)
-    return _build(recipe, store, host) if image is None else checked_image(image, host)
+    if image := built_image(recipe, store):
+        return checked_image(image, host)
+    if host.which("mmdebstrap") is None:
+        raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
+    with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
+        host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
+        return store_image(work, recipe.key, store, host)
 
 
 def checked_image(image: Image, host: Host) -> Image:
@@ -191,14 +195,6 @@ def shifted_tree(image: Image, original: Image, first_id: int, host: Host) -> Pa
 
 def _extract(tar: Path, tree: Path, host: Host) -> None:
     host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
-
-
-def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
-    if host.which("mmdebstrap") is None:
-        raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
-    with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
-        host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
-        return store_image(work, recipe.key, store, host)
 
 
 def store_image(work: Path, key: str, store: Path, host: Host) -> Image:

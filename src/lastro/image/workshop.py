@@ -2,8 +2,7 @@
 
 The process that builds may be killed. Its PID is part of the name, so that the next build or `lastro clean` can remove
 the directory. mmdebstrap has a mount namespace of its own, which the kernel removes with the last process in it.
-Otherwise its mounts would remain, among them the host's /dev and /sys, below a directory that looks like a leftover to
-delete."""
+Otherwise its mounts would remain, among them the host's /dev and /sys, below what looks like a leftover to delete."""
 
 from __future__ import annotations
 

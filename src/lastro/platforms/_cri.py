@@ -72,7 +72,9 @@ class Cri(Containerd):
         try:
             return self.run('crictl "$@"', *words).strip()
         except (CommandFailed, CommandTimeout) as error:
-            raise PlatformError(f"`crictl {words[0]}` failed: {_reason(error)}") from error
+            logged = _FATAL.findall(error.stderr) if isinstance(error, CommandFailed) else []
+            reason = logged[-1].strip('"') if logged else error.message
+            raise PlatformError(f"`crictl {words[0]}` failed: {reason}") from error
 
     def _prepare(self) -> None:
         host, plug_in = self._testbed.host, str(self.home / "cni" / _PLUG_IN_NAME)
@@ -106,12 +108,6 @@ class Cri(Containerd):
             self.run("ctr images import -", stdin=image_archive(self._testbed.image.digest, self.image))
         known = 'n=0; until crictl inspecti --quiet "$1" >/dev/null 2>&1; do [ $((n += 1)) -lt 100 ]; sleep 0.05; done'
         self.run(known, self.image)
-
-
-def _reason(error: CommandFailed | CommandTimeout) -> str:
-    """Return the last error that crictl logged, or else the message of `error`."""
-    logged = _FATAL.findall(error.stderr) if isinstance(error, CommandFailed) else []
-    return logged[-1].strip('"') if logged else error.message
 
 
 def image_archive(layer: str, name: str) -> bytes:

@@ -20,8 +20,7 @@ def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
     `ended` returns the name of a daemon that has ended since the beginning of the block, even if another one has
     replaced it; None if none has ended.
 
-    Raises: DaemonEnded at the end of the block. If the block raises a TrialError, DaemonEnded replaces it, since the
-    daemon's end may be the cause."""
+    Raises: DaemonEnded at the end of the block. It replaces a TrialError of the block, which it may have caused."""
     try:
         yield
     except DaemonEnded:  # reported by another instance

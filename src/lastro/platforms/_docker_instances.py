@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance, InstanceSpec, Port, Tap
-from lastro.platforms.gvisor import HOST_SYSCTLS, sysctl_script
+from lastro.platforms.gvisor import HOST_SYSCTLS
 from lastro.testbed import Testbed, set_sysctls
 
 
@@ -51,14 +51,11 @@ class LateInstance(DockerInstance):
 
 class RunscInstance(LateInstance):
     has_nftables = False
+    own_settings = True
 
     def launch(self) -> None:
         super().launch()
-        if self.spec.sysctls:
-            self.set_sysctls(self.spec.sysctls)
-
-    def set_sysctls(self, values: Mapping[str, str]) -> None:
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=sysctl_script(values))
+        self.set_sysctls(self.spec.sysctls)
 
 
 class KataInstance(LateInstance):

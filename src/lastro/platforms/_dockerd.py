@@ -19,8 +19,7 @@ from lastro.platforms._programs import PROGRAM, link_script
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
-# dockerd gives its containerd 15 s, and an emulated processor beside other work needs more. At the next attempt, the
-# program is in memory.
+# dockerd gives its containerd 15 s, and an emulated processor beside other work needs more. Next time, it is in memory.
 _SLOW = "timeout waiting for containerd to start"
 _SLOW_TRIES = 3
 _IMPORT_TIMEOUT_S = 600.0
@@ -76,8 +75,7 @@ class Daemon(DaemonProcess):
     def start(self) -> None:
         """Start the daemon, unless another object of the session with the same directories has started it.
 
-        Raises: Unavailable without Docker; PlatformError, with the daemon's last line of output, if it does not
-        answer."""
+        Raises: Unavailable without Docker; PlatformError, with its last line of output, if it does not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         host.require(self._program, "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
@@ -85,10 +83,9 @@ class Daemon(DaemonProcess):
         if self._socket in host.view.read([command]).get(command, ""):
             return
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
-        # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
-        # then have no storage drivers.
+        # This replaces the user's /etc/docker/daemon.json. By default, newer versions have no storage drivers.
         settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
-        if host.view.read(["/sys/fs/selinux/enforce"]):
+        if host.read_or_empty("/sys/fs/selinux/enforce"):
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         script += _HIDE_FIREWALLD if self._bridge else ""
@@ -202,8 +199,3 @@ class Daemon(DaemonProcess):
             if now[name] != pid or not is_alive:
                 return name
         return None
-
-    def restart(self) -> None:
-        """Stop the daemon if it runs, and start it."""
-        self.stop()
-        self.start()

@@ -35,8 +35,7 @@ class MeasuredCommand:
 def serve_argv(file: str, ready: str, argv: Sequence[str]) -> list[str]:
     """Return the command, to run in an instance, that runs `argv` and prints a line once `argv` has printed `ready`.
 
-    `file` is the beginning of the paths of two files inside, which hold the output of `argv`. They should be in
-    memory."""
+    `file` is the beginning of the paths of two files inside, in memory, which hold the output of `argv`."""
     return ["bash", "-c", _GATE, "serve", file, ready, *argv]
 
 

@@ -120,7 +120,7 @@ class LxdPlatform(Platform):
             *raw,
         ]
         config = {
-            "security.privileged": _yaml_bool(not security.user_namespace),
+            "security.privileged": json.dumps(not security.user_namespace),
             "security.syscalls.deny_default": "false",  # the only filter is the specification's, if any
             self.flavour.guest_interface: "false",
             "raw.lxc": "\n".join(lines) + "\n",
@@ -129,18 +129,15 @@ class LxdPlatform(Platform):
             config["raw.seccomp"] = seccomp_policy(security.seccomp)
         if cpuset is not None:  # the daemon must know, since it reassigns CPUs whenever an instance starts
             config["limits.cpu"] = f"{cpuset}-{cpuset}" if cpuset.isdigit() else cpuset  # "2" means any two of them
-        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _yaml_bool(security.read_only_root)}
+        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": json.dumps(security.read_only_root)}
         return json.dumps({"config": config, "devices": {"root": root}}, indent=1)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        disk = str(testbed.scratch_dir.parent)
+        residuals = {"root filesystem": self._storage, "instance's disk": str(testbed.scratch_dir.parent)}
         if self._storage == "dir":
-            return {"root filesystem": self._storage, "instance's disk": disk}
-        return {
-            "root filesystem": self._storage,
-            "instance's disk": f"a file in {disk}",
-            "disk counters": "of the file's device and of the disk",
-        }
+            return residuals
+        disk = f"a file in {testbed.scratch_dir.parent}"
+        return {**residuals, "instance's disk": disk, "disk counters": "of the file's device and of the disk"}
 
 
 def daemon_name(name: str) -> str:
@@ -150,10 +147,6 @@ def daemon_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
     return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
-
-
-def _yaml_bool(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _removal_script(client: Sequence[str], name: str) -> str:

@@ -179,8 +179,7 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 def private_mounts_script(home: Path, disk: Path) -> str:
     """Return a script that arranges the mounts in a new mount namespace, and then executes its arguments.
 
-    In the namespace, /run contains only `home` and `disk`, if they are below /run. The daemon's large files are stored
-    in `disk`."""
+    In the namespace, /run contains only `home` and `disk`, if they are below /run. Large files are in `disk`."""
     small, large, run = quoted(home, disk, disk / "run")
     visible = [path for path in (home, disk) if path.is_relative_to("/run")]
     copies = [quoted(path, disk / "run" / path.relative_to("/run")) for path in visible]

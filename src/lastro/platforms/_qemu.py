@@ -63,10 +63,7 @@ class QemuInstance(HypervisorInstance):
         """Return the standard error of QEMU if it has ended, or else the last lines of the guest's console."""
         if not self.monitor.alive() and (words := self.monitor.stop().error_text.strip()):
             return words[-300:]
-        try:
-            console = self.testbed.host.read_text(str(self.home / "console.log"))
-        except OSError:
-            return ""
+        console = self.testbed.host.read_or_empty(str(self.home / "console.log"))
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
 
 
@@ -74,8 +71,7 @@ def _macvtap_script(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     """Return a shell script that opens the device of every macvtap card, and then executes its arguments.
 
     `cards` has (tap, MAC address) of each card. The device of the n-th card, counted from 0, gets the file descriptor
-    FIRST_FD + n. The script must run under `ip netns exec`: it finds the device numbers in the /sys that this
-    mounts."""
+    FIRST_FD + n. The script must run under `ip netns exec`: it reads the /sys that this mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":

@@ -17,6 +17,7 @@ from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import sysctl_lines
 from lastro.host.threads import run_all
 from lastro.platforms._gate import CALM_S, Gate, measure_argv, naming_command, serve_argv
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
@@ -131,8 +132,7 @@ class Tap:
     """A virtual machine's end of a link: the device `link` in the DUT's namespace, which the monitor opens.
 
     With `offloads`, the machine may send packets of many segments or without checksums. Without, the next device on the
-    link cannot split or complete such packets. The machine's network card must then not offer this to the guest, or TCP
-    would never connect.
+    link cannot split or complete such packets. The machine's card must then not offer this to the guest.
 
     `swapping` returns a context manager. Inside its block, another device may take the place and the name of `link`. It
     is for a switch that does not notice such a replacement by itself; None if the link is not on such a switch."""
@@ -158,6 +158,7 @@ class Instance:
     has_nftables: ClassVar[bool] = True  # its kernel supports nftables
     # Inside the instance; its files are in memory, and are gone when the instance ends.
     memory_dir: ClassVar[str] = "/dev/shm"
+    own_settings: ClassVar[bool] = False  # settings of its network can be set only by commands inside
     idle_wake_ups_per_s: ClassVar[float] = 0.0  # how often an idle `daemon` wakes up
     daemon: str = ""  # cgroup of the daemon through which commands reach the instance; empty if there is none
     # The instance or its monitor sends packets from sockets in the DUT's namespace, so its links carry none.
@@ -201,8 +202,7 @@ class Instance:
 
         Exec into the instance is complete before the command starts. The command's output stays in memory inside the
         instance until the command has ended. `watch` is entered after the exec and before the start, and left before
-        the output is read. Inside `watch`, the testbed's apparatus counts the activity on the host outside of
-        instances.
+        the output is read. Inside `watch`, the apparatus counts what else is active on the host.
 
         Raises: CommandFailed if the instance ends, or if `check` is true and the exit code is not 0; CommandTimeout."""
         gate = Gate(
@@ -227,8 +227,7 @@ class Instance:
         """Run `argv` inside the instance while the block runs, then kill it.
 
         The block begins when the command has printed `ready`. During the block, neither the command's output nor its
-        exit is visible outside the instance. After the block, `stop` of the process returns a line "ready", and then
-        the whole output.
+        exit is visible outside the instance. After the block, `stop` returns a line "ready", and then the output.
 
         `spawn`, in contrast, can only kill a process on the host. Where a daemon runs the command, this process is the
         daemon's client, and the command itself would continue.
@@ -322,7 +321,11 @@ class Instance:
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
         """Set network settings of the instance's kernel; settings that the kernel does not have are ignored."""
-        set_sysctls(self.testbed.host, self.netns, dict(values))
+        if not self.own_settings:
+            set_sysctls(self.testbed.host, self.netns, dict(values))
+        elif values:  # without the confinement of other commands
+            script = "".join(f"{line}\n" for line in sysctl_lines(values))
+            self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=script)
 
     def send_single_segments(self, link: str) -> None:
         """Make the instance's kernel send only single segments over `link`, never packets that a card must divide.
@@ -413,8 +416,12 @@ class Platform(Part):
         try:
             with self.start(testbed, spec) as instance:
                 instance.run(["ping", "-c", "1", "-W", "2", "127.0.0.1"], timeout_s=20)
+                return self.verify(instance)
         except LastroError as error:
             return unavailable(error)
+
+    def verify(self, instance: Instance) -> Availability:
+        """Return whether a running instance is what the platform promises; part of `probe`."""
         return AVAILABLE
 
     @property
@@ -455,8 +462,7 @@ def start_each(
 
     When `stack` closes, the instances end one by one, in reverse order.
 
-    Raises: the first error, after all other starts have finished. Instances that did start also end when `stack`
-    closes."""
+    Raises: the first error, after all other starts have finished. The others also end when `stack` closes."""
     started: set[int] = set()
 
     def start(position: int) -> Instance:

@@ -74,8 +74,7 @@ def claim_places(
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
     """Apply sysctls in the network namespace `netns`, for container tools that have no option for this.
 
-    Raises: Unavailable for a setting of the whole host, which would affect other instances; CommandFailed for an
-    unknown setting."""
+    Raises: Unavailable for a setting of the whole host, which would affect others; CommandFailed for an unknown one."""
     for key in sysctls:
         if not key.startswith("net."):
             raise Unavailable(f"sysctl {key} cannot be set for one instance", "only network sysctls (net.*) can")

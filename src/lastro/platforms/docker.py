@@ -101,7 +101,8 @@ class Docker(Platform):
             return daemon
 
     def _start_daemon(self, daemon: Daemon) -> None:
-        daemon.restart()
+        daemon.stop()
+        daemon.start()
         daemon.import_image()
         self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
 
@@ -110,8 +111,7 @@ class Docker(Platform):
         """Inside the block, run a daemon with Docker's own networks, on which instances with `own_network` start.
 
         Instances with `published` are on Docker's default network. `gateway` is the address of its bridge in CIDR form.
-        Nothing else may use the DUT's namespace during the block or later: the daemon changes the firewall rules in it,
-        and leaves them there.
+        Nothing else may use the DUT's namespace during the block or later: the daemon leaves firewall rules in it.
 
         Raises: Unavailable if instances of the chosen runtime start on existing links."""
         if self.runtime in _LATE:

@@ -70,7 +70,12 @@ class Lxc(Platform):
                 stack.enter_context(testbed.session.owned("cgroup", monitor_cgroup))
             container.set_own_sysctls(testbed, netns, spec.sysctls)
             container.let_children_inherit(testbed, testbed.session.cgroup)
-            self._write_configuration(testbed, spec, netns, cgroup)
+            devices = [("devices.deny", "a"), *(("devices.allow", device) for device in container.DEVICES)]
+            lines = lxc_config(spec, home, netns, cgroup)
+            lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
+            if spec.security.seccomp:
+                testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
+            testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
             stop = [*_lxc_argv(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
             self._launch(testbed, spec, home, scratch)
@@ -79,18 +84,9 @@ class Lxc(Platform):
             enter = [*_lxc_argv(testbed, self.tool("lxc-attach"), spec.name), "--clear-env", *fixed, "--"]
             yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
-    def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
-        home = testbed.run_dir / spec.name
-        lines = lxc_config(spec, home, netns, cgroup)
-        devices = [("devices.deny", "a"), *(("devices.allow", device) for device in container.DEVICES)]
-        lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
-        if spec.security.seccomp:
-            testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
-        testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
-
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
-        argv = ["nsenter", f"--mount={home}/mnt", self.tool("lxc-start"), "-P", str(testbed.run_dir), "-n", spec.name]
+        argv = _lxc_argv(testbed, self.tool("lxc-start"), spec.name)
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
         make_root = container.copied_root if _STORAGE.of(self.chosen) == _DIR else container.overlay_root
         mounts = container.mounts_script(home, *make_root(home, scratch, testbed.image.tree))

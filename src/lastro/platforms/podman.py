@@ -133,8 +133,7 @@ class Podman(Platform):
     def _import_image(self, testbed: Testbed) -> None:
         """Import the root filesystem into the store that remains as a cache, unless an earlier campaign has done so.
 
-        Podman uses another directory for the state of this store than for that of the session's store: it cannot be
-        shared."""
+        The state of this store is in another directory than that of the session's store: it cannot be shared."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _image_reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:

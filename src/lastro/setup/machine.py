@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fnmatch import filter as filter_names
 from pathlib import Path
 
-# Also searched: the PATH of a user without root lacks the sbin directories, and Go's own archive is unpacked into
-# the last.
+# Also searched: the PATH of a user without root lacks the sbin directories, and Go is unpacked into the last.
 _MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 _LEAST_GO = (1, 22)
 _ASK_S = 60

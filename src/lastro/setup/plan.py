@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lastro.errors import HostError, NeedsRoot
 from lastro.requirements import Requirements
@@ -37,7 +37,7 @@ class SetupPlan:
     machine: Machine
     findings: tuple[UnmetRequirements, ...]
     packages: frozenset[str] = frozenset()
-    steps: tuple[SetupStep, ...] = field(default=())
+    steps: tuple[SetupStep, ...] = ()
     builds: bool = True
 
     @property
@@ -63,11 +63,7 @@ class SetupPlan:
 
 
 def make_plan(
-    wanted: Sequence[SelectedPart],
-    machine: Machine,
-    sources: Mapping[str, str] | None = None,
-    *,
-    builds: bool = True,
+    wanted: Sequence[SelectedPart], machine: Machine, sources: Mapping[str, str] | None = None, *, builds: bool = True
 ) -> SetupPlan:
     """Find the missing requirements, and plan one step for all packages and one step for each recipe.
 

@@ -42,8 +42,7 @@ class AttachmentContract:
     `counters` are the names of the attachment's counters. Each of them must increase with every flow.
     `hops` is the number of routers between the ends of a chain: 1 for the function, plus 1 for each of the two segments
     on which the DUT routes.
-    `gateway` is the address of the router through which a port reaches its own network; empty if it reaches it
-    directly."""
+    `gateway` is the address of the router through which a port reaches its own network; empty if directly."""
 
     attachment: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ("native", "taps")

@@ -57,8 +57,7 @@ class InstrumentContract:
     result; it is required only if another command prints more. A test module may define `image_needs(host)`, which
     returns the additions to the image that the tool needs.
 
-    After the real run, its commands are replayed many times from a record, each time with the tool's result damaged in
-    another way."""
+    After the real run, its commands are replayed many times from a record, each time with another damage."""
 
     instrument: ClassVar[str]
     options: ClassVar[Mapping[str, Level]] = {}

@@ -124,8 +124,7 @@ class _RecordedProcess(Process):
 def damaged_versions(text: str, n: int = 400) -> Iterator[str]:
     """Yield `n` damaged versions of a tool's output, the same in each call.
 
-    In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is replaced
-    by an odd value."""
+    In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is odd."""
     chance = random.Random(1)
     numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
     for _ in range(n):
