@@ -70,16 +70,13 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 
 @dataclass(frozen=True, slots=True)
 class BootedGuest:
-    """A guest that has booted.
-
-    `target` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
-    is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the records of its boot."""
+    """A guest that has booted."""
 
     target: SshTarget
-    home: Path
-    pid: int
-    facts: Mapping[str, Any]
-    steps: tuple[dict[str, Any], ...]
+    home: Path  # its directory on this machine, which is removed when the guest ends
+    pid: int  # of its QEMU process
+    facts: Mapping[str, Any]  # its chapter of provenance
+    steps: tuple[dict[str, Any], ...]  # the transcript records of the commands that booted it
 
 
 @contextmanager

@@ -21,11 +21,9 @@ _SCRIPT = Path(__file__).with_name("hold.pl")
 
 
 class HeldResourceAnomaly(Anomaly):
-    """An anomaly that holds many kernel objects, and closes and reopens them without pause.
+    """An anomaly that holds many kernel objects, and closes and reopens them without pause."""
 
-    `objects` is their name in the plural. The limit on the open files of a process applies to each worker."""
-
-    objects: ClassVar[str]
+    objects: ClassVar[str]  # their name in the plural
     program = "perl"
     script = _SCRIPT
 

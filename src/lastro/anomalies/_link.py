@@ -30,14 +30,12 @@ _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A link over which a neighbour sends, by the interface `device` in the neighbour's network namespace `netns`.
-
-    `next_netns` is the network namespace at the other end of the link; empty for a link of the chain."""
+    """A link over which a neighbour sends, by the interface `device` in the neighbour's network namespace `netns`."""
 
     host: Host
     netns: str
     device: str = _DEVICE
-    next_netns: str = ""
+    next_netns: str = ""  # at the other end of the link; empty for a link of the chain
 
     def sent(self) -> KernelUse:
         """Return how much the neighbour has sent over the link so far.

@@ -23,14 +23,12 @@ _USUAL_CACHE_BYTES = 32 << 20  # if the kernel does not report the cache
 
 
 class MemoryMover(Anomaly):
-    """An anomaly that moves memory of `n_caches` times the size of the last-level cache.
-
-    `operation` is the argument of its program. `verb` says in messages what it did with the memory, such as "moved"."""
+    """An anomaly that moves memory of `n_caches` times the size of the last-level cache."""
 
     program = "perl"
     script = SCRIPT
-    operation: ClassVar[str]
-    verb: ClassVar[str]
+    operation: ClassVar[str]  # the argument of its program: what to do with the memory
+    verb: ClassVar[str]  # in messages, what it did, such as "moved"
     n_caches: ClassVar[int]
 
     @abstractmethod

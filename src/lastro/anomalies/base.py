@@ -49,16 +49,12 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """How much an anomaly has taken of a kernel resource, such as processes, sockets or frames on a link.
+    """How much an anomaly has taken of a kernel resource, such as processes, sockets or frames on a link."""
 
-    held: units that it holds now. used: units that it has taken so far, or that were taken on the whole host since
-    boot. refused: requests so far that a limit has refused or delayed. moved_bytes: bytes that it has sent over a link,
-    or moved in memory, so far."""
-
-    held: int = 0
-    used: int = 0
-    refused: int = 0
-    moved_bytes: int = 0
+    held: int = 0  # units that it holds now
+    used: int = 0  # units that it has taken so far, or that were taken on the whole host since boot
+    refused: int = 0  # requests so far that a limit has refused or delayed
+    moved_bytes: int = 0  # sent over a link, or moved in memory, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +84,13 @@ class Dose:
 
 
 class Anomaly(Part):
-    """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
-
-    `program` is the name of the program that makes the load, regardless of the tool that the study chooses; empty if
-    that tool makes it. `script` is the file of that program if it is one of this package, which `prepared` then copies
-    into the neighbour. `prepares` is true if `prepared` sets up more than a program, so that each platform must be
-    probed for it. `on_chain` is true if the neighbour must be attached to a link of the chain; see `over`."""
+    """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`."""
 
     kind = "anomaly"
-    program: ClassVar[str] = ""
-    script: ClassVar[Path | None] = None
-    prepares: ClassVar[bool] = False
-    on_chain: bool = False  # may depend on options
+    program: ClassVar[str] = ""  # makes the load, regardless of the study's tool; empty if that tool makes it
+    script: ClassVar[Path | None] = None  # that program's file in this package, which `prepared` copies
+    prepares: ClassVar[bool] = False  # `prepared` sets up more than a program: each platform must be probed for it
+    on_chain: bool = False  # the neighbour must be attached to a link of the chain, see `over`; may depend on options
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:

@@ -35,14 +35,12 @@ Plugin = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Conflist:
-    """A network configuration list. `plugins` are in the order in which they add a port.
-
-    `sha256` is the hash of the file that the list was read from; it is empty if Lastro made the list."""
+    """A network configuration list."""
 
     name: str
     version: str
-    plugins: tuple[Plugin, ...]
-    sha256: str = ""
+    plugins: tuple[Plugin, ...]  # in the order in which they add a port
+    sha256: str = ""  # of the file that the list was read from; empty if Lastro made the list
 
     @property
     def types(self) -> list[str]:

@@ -46,14 +46,11 @@ class HostedInstance:
 
 
 class HostingAttachment(ABC):
-    """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
+    """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients."""
 
-    `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
-    needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names the counters of
-    `traffic_counters` that a load need not increase: the connections that they count may have been open before it."""
-
-    inside_dut: ClassVar[bool] = False
-    own_dut: ClassVar[bool] = False
+    inside_dut: ClassVar[bool] = False  # instances run in the namespace of the DUT and need no links
+    own_dut: ClassVar[bool] = False  # each trial needs a new namespace for the DUT, since rules are left in it
+    # The counters that a load need not increase: the connections that they count may have been open before it.
     lasting: ClassVar[frozenset[str]] = frozenset()
 
     @contextmanager

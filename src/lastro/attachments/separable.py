@@ -15,11 +15,9 @@ VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port 
 
 
 class SeparableLinks(Attachment, ABC):
-    """An attachment whose links can be cut one by one: with `separated` set, each has its own switch.
+    """An attachment whose links can be cut one by one: with `separated` set, each has its own switch."""
 
-    `passes_dut` is true if links between network namespaces pass through the namespace of the DUT."""
-
-    passes_dut: ClassVar[bool] = True
+    passes_dut: ClassVar[bool] = True  # links between network namespaces pass through the namespace of the DUT
 
     def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
         """Return the names of the connected links' ends as {namespace: names}; by default, all are in the DUT's."""

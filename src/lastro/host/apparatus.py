@@ -19,12 +19,10 @@ _NS = 1e9
 
 @dataclass(slots=True)
 class Apparatus:
-    """The windows in which instruments measured on a testbed, and the cgroups that are not part of its apparatus.
+    """The windows in which instruments measured on a testbed, and the cgroups that are not part of its apparatus."""
 
-    `instances` are the cgroups of what is measured: instances, and daemons of links. `daemons` are the cgroups of the
-    platforms' daemons; such a daemon belongs to the apparatus only while an instance of its platform measures."""
-
-    instances: set[str] = field(default_factory=set)
+    instances: set[str] = field(default_factory=set)  # what is measured: instances, and daemons of links
+    # Of platforms; a daemon belongs to the apparatus only while an instance of its platform measures.
     daemons: set[str] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 

@@ -141,10 +141,7 @@ class TestbedShape(StrictTable):
 
 
 class GuestTable(StrictTable):
-    """The keys that describe a guest.
-
-    They are the guest's kernel and Debian release, its size, its means to isolate instances, how it is emulated, its
-    hypervisor, and the platforms whose requirements it contains."""
+    """The keys that describe a guest; `GuestPlan` says what they mean."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
         "linux-image-amd64"
@@ -197,13 +194,11 @@ class GuestPlan:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """The host of a role, its CPUs (None: all), and its network cards.
+    """The host of a role, its CPUs, and its network cards."""
 
-    `target` is None for this machine. `links` is {neighbouring role: network card}."""
-
-    target: SshTarget | None = None
-    cpus: str | None = None
-    links: Mapping[str, str] = field(default_factory=dict)
+    target: SshTarget | None = None  # None: this machine
+    cpus: str | None = None  # None: all
+    links: Mapping[str, str] = field(default_factory=dict)  # {neighbouring role: network card}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,7 @@ So the functions are the same on each platform, each remote host and in each vir
 filesystem covers them. Here, their files are copied and read, but never executed: they run in instances only.
 
 The directories in `MOUNT_POINTS` are empty, since an instance mounts its own there. Times are not preserved. Owners are
-preserved only if root owns the directory. So a copy of the same files is the same function.
-
-Podman pulls an image into a private store, which is removed with the workshop."""
+preserved only if root owns the directory. So a copy of the same files is the same function."""
 
 from __future__ import annotations
 
@@ -51,19 +49,16 @@ pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private imag
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function in a root filesystem, as its JSON file describes it.
-
-    `sha256` is the hash of a tar of its files.
-    `commit` is the Git commit from which the files were built; empty if they were copied."""
+    """A function in a root filesystem, as its JSON file describes it."""
 
     command: tuple[str, ...]
-    sha256: str
+    sha256: str  # of a tar of its files
     ready: tuple[str, ...] = ()
     ready_s: float = 10.0
     environment: Mapping[str, str] = field(default_factory=dict)
     forwarding: str = "kernel"
     directory: str = "/"
-    commit: str = ""
+    commit: str = ""  # the Git commit from which the files were built; empty if they were copied
 
 
 def function_in(image: Image, name: str) -> InstalledFunction | None:

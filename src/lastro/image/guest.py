@@ -89,17 +89,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """The files that a guest boots, on the host that boots it.
+    """The files that a guest boots, on the host that boots it."""
 
-    `release` is the kernel's release, such as `6.1.0-31-amd64`.
-    `image` is the kernel. `elf` is the same kernel as an ELF file, which boots faster; None if there is none.
-    `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or a copy."""
-
-    release: str
-    image: Path
-    elf: Path | None
+    release: str  # of the kernel, such as `6.1.0-31-amd64`
+    image: Path  # the kernel
+    elf: Path | None  # the same kernel as an ELF file, which boots faster; None if there is none
     initramfs: Path
-    disk: Path
+    disk: Path  # a raw, sparse ext4 file system that guests share: use a layer over it, or a copy
 
     @property
     def fastest(self) -> Path:

@@ -49,15 +49,11 @@ _checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 
 @dataclass(frozen=True, slots=True)
 class ImageAdditions:
-    """Additions to a root filesystem.
+    """Additions to a root filesystem."""
 
-    `packages` are Debian packages.
-    `files` are programs or directories of this host, to copy to /usr/local/bin.
-    `functions` are network functions of the user's own, which `functions.with_functions` adds."""
-
-    packages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    functions: tuple[OwnFunction, ...] = ()
+    packages: tuple[str, ...] = ()  # of Debian
+    files: tuple[str, ...] = ()  # programs or directories of this host, to copy to /usr/local/bin
+    functions: tuple[OwnFunction, ...] = ()  # of the user's own; `functions.with_functions` adds them
 
     def combined_with(self, other: ImageAdditions) -> ImageAdditions:
         return ImageAdditions(

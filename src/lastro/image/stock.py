@@ -22,16 +22,12 @@ _DAEMON_DATA = ("guest/disk", "docker*", "containerd", "pod")  # named after ima
 
 @dataclass(frozen=True, slots=True)
 class StoredTree:
-    """A root filesystem or a checkout in the state directory.
-
-    `what` describes it for users.
-    `paths` are its own path and those that are removed with it.
-    `used_s` is the Unix time of its last use."""
+    """A root filesystem or a checkout in the state directory."""
 
     name: str
-    what: str
-    paths: tuple[Path, ...]
-    used_s: float
+    what: str  # its description for users
+    paths: tuple[Path, ...]  # its own path, and those that are removed with it
+    used_s: float  # Unix time of its last use
 
     @property
     def n_bytes(self) -> int:

@@ -38,35 +38,27 @@ ctr snapshots commit "$1" "$1-new\""""
 
 
 class Containerd(DaemonProcess):
-    """A private containerd. `instances` is the directory for the small files of its instances.
+    """A private containerd."""
 
-    `home` has its configuration and its socket. `root` has its layers.
-    `inside` is prepended to a command to run it in the daemon's mount namespace.
-    `name` is in the names of its directories and its cgroup.
-    `namespace` is containerd's own, by which it separates the objects of its clients.
-    `programs` maps each program that it requires to what installs it.
-    `without` has the plug-ins that are off.
-    `answers` is shell code that succeeds once the daemon answers, and `purge` deletes what a killed session left."""
-
-    name: ClassVar[str] = "containerd"
+    name: ClassVar[str] = "containerd"  # in the names of its directories and its cgroup
     program = "containerd"
-    namespace: ClassVar[str] = "lastro"
-    programs: ClassVar[Mapping[str, str]] = {
+    namespace: ClassVar[str] = "lastro"  # containerd's own, by which it separates the objects of its clients
+    programs: ClassVar[Mapping[str, str]] = {  # {program that it requires: what installs it}
         "containerd": "apt-get install containerd",
         "ctr": "apt-get install containerd",
         "runc": "apt-get install runc",
     }
-    without: ClassVar[tuple[str, ...]] = ("io.containerd.grpc.v1.cri", *UNUSED)
-    answers: ClassVar[str] = "ctr version"
+    without: ClassVar[tuple[str, ...]] = ("io.containerd.grpc.v1.cri", *UNUSED)  # plug-ins that are off
+    answers: ClassVar[str] = "ctr version"  # shell code that succeeds once the daemon answers
     purge: ClassVar[str] = _PURGE
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self.home = testbed.run_dir / self.name
-        self.instances = self.home / "instances"
-        self.root = testbed.session.state / f"{self.name}{testbed.suffix}"
+        self.home = testbed.run_dir / self.name  # with its configuration and its socket
+        self.instances = self.home / "instances"  # for the small files of its instances
+        self.root = testbed.session.state / f"{self.name}{testbed.suffix}"  # with its layers
         self.cgroup = f"{testbed.session.cgroup}/{self.name}-daemon"
-        self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
+        self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")  # runs a command in its mount namespace
 
     @property
     def base(self) -> str:

@@ -34,12 +34,10 @@ _UNWATCHED: AbstractContextManager[object] = nullcontext()
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The outcome of probing a part: available, or unavailable for a reason.
+    """The outcome of probing a part: available, or unavailable for a reason."""
 
-    `reason` is None if the part is available. `remedy` says what the user can do; None if nothing is known to help."""
-
-    reason: str | None = None
-    remedy: str | None = None
+    reason: str | None = None  # None if the part is available
+    remedy: str | None = None  # what the user can do; None if nothing is known to help
 
     def __bool__(self) -> bool:
         return self.reason is None

@@ -38,16 +38,12 @@ ON_DISK = "/var/tmp"
 
 @dataclass(frozen=True, slots=True)
 class OwnNetworks:
-    """The networks that a container platform makes by itself, by its command line `client`.
-
-    `first` is the network that an instance without a published port has when it starts.
-    `made_by` is the program that makes their links and rules.
-    `options` are for `network create`, besides those with addresses."""
+    """The networks that a container platform makes by itself, by its command line `client`."""
 
     client: tuple[str, ...]
-    first: str
-    made_by: str
-    options: tuple[str, ...] = ()
+    first: str  # the network that an instance without a published port has when it starts
+    made_by: str  # the program that makes their links and rules
+    options: tuple[str, ...] = ()  # for `network create`, besides those with addresses
 
 
 def capabilities(security: Security) -> list[str]:

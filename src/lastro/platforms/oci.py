@@ -78,14 +78,11 @@ class OciInstance(Instance):
 
 
 class OciPlatform(Platform):
-    """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
-
-    `runtime_argv` returns the beginning of every command line of the runtime for an instance. `takes_links_at_start` is
-    true if a container can use only the links that exist when it starts."""
+    """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
-    takes_links_at_start: ClassVar[bool] = False
+    takes_links_at_start: ClassVar[bool] = False  # a container can use only the links that exist when it starts
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
 
     @property
@@ -94,6 +91,7 @@ class OciPlatform(Platform):
         return self.chosen_path(self.binary)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
+        """Return the beginning of every command line of the runtime for an instance."""
         # Each instance has its own root, which is removed even if the runtime fails to delete the container. In a
         # common root, runsc would also take `many-1` for an abbreviation of `many-10`.
         return (self.program, "--root", str(testbed.run_dir / spec.name / self.binary))

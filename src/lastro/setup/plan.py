@@ -16,16 +16,13 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 @dataclass(frozen=True, slots=True)
 class UnmetRequirements:
-    """The missing requirements of one part.
-
-    `packages` and `recipe` are what steps of a setup can install.
-    `reason` says why no step can provide the part; else None. `remedy` then says what the user can do."""
+    """The missing requirements of one part."""
 
     part: SelectedPart
-    packages: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()  # that steps of a setup can install; `recipe` alike
     recipe: str | None = None
-    reason: str | None = None
-    remedy: str | None = None
+    reason: str | None = None  # why no step can provide the part
+    remedy: str | None = None  # what the user can do about the reason
 
     @property
     def ready(self) -> bool:

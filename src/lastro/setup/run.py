@@ -24,14 +24,12 @@ _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class EndedStep:
-    """A step that has ended. `last_line` is the last line of its output, and `log` the path of the whole output.
-
-    Both are empty unless the step failed."""
+    """A step that has ended."""
 
     step: SetupStep
     duration_s: float
-    last_line: str = ""
-    log: str = ""
+    last_line: str = ""  # of its output, if it failed
+    log: str = ""  # the path of its whole output, if it failed
 
     @property
     def failed(self) -> bool:

@@ -36,17 +36,12 @@ done
 
 @dataclass(frozen=True, slots=True)
 class BuildRecipe:
-    """A directory of this package with a `recipe.sh`, which builds one program.
-
-    `packages` are Debian packages that only the build requires. If there are any, the build waits for apt.
-    `needs_go` is true if the Go toolchain builds the program. It is not installed from Debian, since the one of Debian
-    12 is too old.
-    `source` is the user's source tree, for a program that is built from one."""
+    """A directory of this package with a `recipe.sh`, which builds one program."""
 
     name: str
-    packages: tuple[str, ...] = ()
-    needs_go: bool = False
-    source: str = ""
+    packages: tuple[str, ...] = ()  # of Debian, for the build only. If there are any, the build waits for apt.
+    needs_go: bool = False  # the user's Go toolchain builds it: that of Debian 12 is too old
+    source: str = ""  # the user's source tree, for a program that is built from one
 
     def script(self, prefix: Path) -> str:
         values = {"data": HERE / self.name, "prefix": prefix, "python": sys.executable}

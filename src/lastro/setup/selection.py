@@ -35,16 +35,13 @@ _CLICK_REMEDY = "get its source (git clone https://github.com/kohler/click), the
 
 @dataclass(frozen=True, slots=True)
 class SelectedPart:
-    """A part with its requirements. If it is `required` and cannot be installed, the command fails.
+    """A part with its requirements."""
 
-    `kind` is the kind of the part. It is empty for requirements that do not belong to a part, and "program" for Click.
-    `broken` is the error with which the part's module cannot be imported; None if it can."""
-
-    kind: str
+    kind: str  # empty for requirements that do not belong to a part; "program" for Click
     name: str
     requirements: Requirements
-    required: bool
-    broken: str | None = None
+    required: bool  # if it cannot be installed, the command fails
+    broken: str | None = None  # the error with which the part's module cannot be imported
 
     @property
     def title(self) -> str:

@@ -38,17 +38,13 @@ class AttachmentContract:
     """The contract of an attachment: linked ports reach each other and nothing else; counters count each flow.
 
     Each test is a real run, once between network namespaces ("native") and once between taps ("taps"), which virtual
-    machines open. `platforms` has one or both of these words, for what the attachment can join.
-    `counters` are the names of the attachment's counters. Each of them must increase with every flow.
-    `hops` is the number of routers between the ends of a chain: 1 for the function, plus 1 for each of the two segments
-    on which the DUT routes.
-    `gateway` is the address of the router through which a port reaches its own network; empty if directly."""
+    machines open."""
 
     attachment: ClassVar[str]
-    platforms: ClassVar[tuple[str, ...]] = ("native", "taps")
-    counters: ClassVar[frozenset[str]] = frozenset()
-    hops: ClassVar[int] = 1
-    gateway: ClassVar[str] = ""
+    platforms: ClassVar[tuple[str, ...]] = ("native", "taps")  # what the attachment can join
+    counters: ClassVar[frozenset[str]] = frozenset()  # their names; each must increase with every flow
+    hops: ClassVar[int] = 1  # routers in a chain: the function, and the DUT for each of the segments on which it routes
+    gateway: ClassVar[str] = ""  # the router through which a port reaches its own network; empty if directly
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "platform" in metafunc.fixturenames:

@@ -41,34 +41,22 @@ PERIOD_US = 100_000  # of CPU quotas
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Limits and reservations of an instance; None means not set.
+    """Limits and reservations of an instance; None means not set. Cgroups do not set the last three."""
 
-    cpus: CPU seconds per second (a hard quota).
-    cpu_weight: relative share of the CPUs when they are contended, from 1 to 10000; the kernel's default is 100.
-    memory_bytes: hard limit of memory.
-    memory_reserved_bytes: memory that the kernel reclaims only after all other memory.
-    read_bps, write_bps, read_iops, write_iops: bytes or operations per second, on the disk `block_device`.
-    pids: processes and threads that exist at the same time, including zombies.
-
-    Three limits are not set by cgroups:
-    open_files: open files of each process (RLIMIT_NOFILE).
-    link_bps: bits per second that the instance sends over each of its links.
-    connections: entries for the instance's traffic in a connection table."""
-
-    cpus: float | None = None
-    cpu_weight: int | None = None
+    cpus: float | None = None  # CPU seconds per second (a hard quota)
+    cpu_weight: int | None = None  # share of contended CPUs, from 1 to 10000; the kernel's default is 100
     cpuset: str | None = None
-    memory_bytes: int | None = None
-    memory_reserved_bytes: int | None = None
-    read_bps: int | None = None
+    memory_bytes: int | None = None  # hard limit
+    memory_reserved_bytes: int | None = None  # the kernel reclaims it only after all other memory
+    read_bps: int | None = None  # bytes per second, on the disk `block_device`
     write_bps: int | None = None
-    read_iops: int | None = None
+    read_iops: int | None = None  # operations per second
     write_iops: int | None = None
     block_device: str | None = None  # "MAJOR:MINOR"
-    pids: int | None = None
-    open_files: int | None = None
-    link_bps: int | None = None
-    connections: int | None = None
+    pids: int | None = None  # processes and threads that exist at the same time, including zombies
+    open_files: int | None = None  # of each process (RLIMIT_NOFILE)
+    link_bps: int | None = None  # bits per second that the instance sends over each of its links
+    connections: int | None = None  # entries for the instance's traffic in a connection table
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
