@@ -236,7 +236,9 @@ class _GuestBoot:
         if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
-            port = _free_port()
+            with socket.socket() as listener:
+                listener.bind(("127.0.0.1", 0))
+                port = int(listener.getsockname()[1])
             qemu = self._qemu(accelerator, port)
             try:
                 self._wait(qemu, port, _PATIENCE_S[accelerator])
@@ -357,12 +359,6 @@ def _device(number: int) -> str:
 
 def _has_kvm() -> bool:
     return os.access("/dev/kvm", os.W_OK)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _console(host: Host, home: Path) -> str:

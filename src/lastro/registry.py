@@ -259,11 +259,9 @@ def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
 
 
 class HasKind(Protocol):
-    """A type for the base class of a kind of part, such as `Platform`, and for its subclasses.
+    """A type for the base class of a kind of part, such as `Platform`, and for its subclasses."""
 
-    `kind` is the name of the kind, such as "platform"."""
-
-    kind: str
+    kind: str  # its name, such as "platform"
 
 
 P = TypeVar("P", bound=HasKind)

@@ -27,13 +27,11 @@ _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A link between two ports; `name` is short and unique in a topology.
+    """A link between two ports."""
 
-    If `offloads` is false, each device of the link segments packets and computes checksums itself, if it can."""
-
-    name: str
+    name: str  # short and unique in a topology
     ports: tuple[Port, Port]
-    offloads: bool = True
+    offloads: bool = True  # if false, each device segments packets and computes checksums itself, if it can
 
     def ends(self) -> list[tuple[str, Port]]:
         """Return (name of the link's other end in the DUT's namespace, port) for both ports."""

@@ -49,9 +49,7 @@ class ShellLost(Exception):
 
 
 class UnfitForShell(Exception):
-    """The remote host cannot run the shell.
-
-    `reason` is the predicate of a sentence whose subject is the host's name. `remedy` says what to do."""
+    """The remote host cannot run the shell; `reason` is the predicate of a sentence about the host."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -207,11 +205,10 @@ class Shell:
 
 
 class Shells:
-    """A pool with one shell per concurrent command.
-
-    `start` opens a session and returns its socket and command; `release` frees the session of a socket."""
+    """A pool with one shell per concurrent command."""
 
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
+        """Use `start` to open a session, which returns its socket and command, and `release` to free a socket's."""
         self._start, self._release = start, release
         self._idle: list[Shell] = []
         self._all: list[Shell] = []

@@ -31,12 +31,10 @@ _READ = [
 
 @dataclass(frozen=True, slots=True)
 class HostTotals:
-    """The CPU seconds of a host by mode, and the seconds in which at least one task stalled, by resource; since boot.
-
-    `stalled_s` is empty on a kernel without PSI (pressure stall information)."""
+    """The CPU seconds of a host by mode, and the seconds in which some task stalled, by resource; since boot."""
 
     cpu_s: Mapping[str, float]
-    stalled_s: Mapping[str, float]
+    stalled_s: Mapping[str, float]  # empty on a kernel without PSI (pressure stall information)
 
     @classmethod
     def parse(cls, lines: Mapping[str, str]) -> HostTotals:

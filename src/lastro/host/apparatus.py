@@ -36,8 +36,6 @@ class Apparatus:
 class ApparatusWitness:
     """A counter of the wake-ups and the CPU time of the apparatus while one instance measures.
 
-    `daemon` is the cgroup of the daemon of the instance's platform; empty if it has none.
-
     A thread that starts inside a window counts with all its CPU time. A thread that ends inside a window does not
     count, since the kernel discards its counters. The daemon does not count if the kernel kills processes because an
     instance exceeds its memory limit: Docker's daemon gets an event for each kill, and wakes up thousands of times a
@@ -46,7 +44,7 @@ class ApparatusWitness:
     apparatus: Apparatus
     session: Session
     groups: Cgroups
-    daemon: str = ""
+    daemon: str = ""  # cgroup of the daemon of the instance's platform; empty if it has none
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
         """Return how often the apparatus wakes up during a call of `act` and in the `calm_s` seconds after it.

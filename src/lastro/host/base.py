@@ -105,12 +105,10 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server, until it ends or `stop` ends it.
-
-    `pid` is its PID on the machine where it runs."""
+    """A command that runs in the background, such as a server, until it ends or `stop` ends it."""
 
     argv: tuple[str, ...]
-    pid: int
+    pid: int  # on the machine where it runs
 
     @abstractmethod
     def wait_line(self, needle: str, timeout_s: float) -> str:
@@ -143,14 +141,11 @@ class Process(ABC):
 
 
 class Host(ABC):
-    """A local or remote machine that runs commands.
-
-    A command is an argv with optional standard input; no shell interprets it. `run_root` is the directory on that
-    machine for small files of sessions. `remote` is true for a machine that is reached over a network."""
+    """A machine that runs commands: each is an argv with optional standard input; no shell interprets it."""
 
     name: str
-    remote: ClassVar[bool] = False
-    run_root: Path = RUN_DIR
+    remote: ClassVar[bool] = False  # it is reached over a network
+    run_root: Path = RUN_DIR  # its directory for small files of sessions
 
     def __init__(self) -> None:
         self.transcript = Transcript()

@@ -38,9 +38,7 @@ class FleetShape(StrictTable):
 
 
 class FleetTestbedShape(RoleTable, TestbedShape):
-    """The table of one testbed in a fleet file.
-
-    It has either a table for each role, or the keys of a single role, which then describe one host for all roles."""
+    """The table of one testbed in a fleet file: a table for each role, or the keys of one host for all roles."""
 
     def plans(self, problems: Problems) -> Mapping[str, testbed_file.RolePlan]:
         given = self.model_fields_set

@@ -176,7 +176,7 @@ class SshHost(Host):
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
-            [*ssh, self._sh_command(_SPAWN, words)],
+            [*ssh, self._sh_command("-c", _SPAWN, "lastro", *words)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err.fileno(), start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -203,9 +203,8 @@ class SshHost(Host):
     def _where(self) -> dict[str, list[str]]:
         return {"ssh": self.target.argv()}
 
-    def _sh_command(self, script: str, words: Sequence[str]) -> str:
-        path = f"PATH={ENVIRONMENT['PATH']}"
-        return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
+    def _sh_command(self, *words: str) -> str:
+        return "exec " + shlex.join([*self._sudo, "env", f"PATH={ENVIRONMENT['PATH']}", "sh", *words])
 
     def _call(self, request: Callable[[Shell], Answer]) -> Answer:
         with self._host_errors():
@@ -236,8 +235,7 @@ class SshHost(Host):
 
     def _shell(self) -> tuple[Path, list[str]]:
         socket, ssh = self._connections.acquire()
-        path = f"PATH={ENVIRONMENT['PATH']}"
-        return socket, [*ssh, "exec " + shlex.join([*self._sudo, "env", path, "sh"])]
+        return socket, [*ssh, self._sh_command()]
 
     # Files, and queries that no transcript records
 
@@ -279,7 +277,8 @@ class SshHost(Host):
         Raises: WriteFailed; ConnectionLost, also after `timeout_s`."""
         self._require_connection()
         nonce = secrets.token_hex(8)
-        command = f"{self._sh_command(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
+        receive = self._sh_command("-c", _SEND, "lastro", path, str(file.stat().st_size)).removeprefix("exec ")
+        command = f"{receive}; echo {nonce} $?"
         with file.open("rb") as source, self._connections.channel() as ssh:
             try:
                 done = subprocess.run(

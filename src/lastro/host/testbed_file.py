@@ -103,11 +103,9 @@ _File = Annotated[OneLine, BeforeValidator(_home)]
 
 
 class RoleTable(StrictTable):
-    """The table of one role in a testbed file.
+    """The table of one role in a testbed file."""
 
-    `address`, `user`, `port`, `identity` and `known_hosts` are those for ssh."""
-
-    address: _Address | None = None
+    address: _Address | None = None  # for ssh, as the four that follow
     user: _User | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     identity: _File | None = None

@@ -68,12 +68,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object: how to recognize names that an owner can have made (`is_own`), and how to remove an object.
-
-    `remove` may be called only if `is_own` is true for the name."""
+    """A kind of object: how to recognize names that an owner can have made, and how to remove an object."""
 
     is_own: Callable[[Owner, str], bool]
-    remove: Callable[[Host, str], None]
+    remove: Callable[[Host, str], None]  # only if `is_own` is true for the name
 
 
 def is_token(text: object) -> bool:

@@ -27,11 +27,9 @@ Entries = Mapping[str, str]  # a description of each inode, by its path below th
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built root filesystem, in `directory`.
+    """A built root filesystem, in `directory`."""
 
-    `digest` is the SHA-256 of its tar; `name` is the beginning of the digest."""
-
-    digest: str
+    digest: str  # SHA-256 of its tar; `name` is its beginning
     directory: Path
 
     @property

@@ -205,7 +205,9 @@ class Command:
             if not readable and not self.accepted:
                 self._request_start()
             if self.bell in readable:
-                self._forward_signal()
+                self.signalled = os.read(self.bell, 1)[0]
+                self.channel.send(b"T", b"%d" % self.signalled)
+                self.deadline_s = time.monotonic() + LAST_WORDS_S
             if self.channel.fd in readable:
                 for kind, body in self.channel.receive():
                     self._handle_frame(kind, body)
@@ -224,12 +226,6 @@ class Command:
         if self.deadline_s is not None:
             patience = max(0.0, self.deadline_s - time.monotonic())
         return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
-
-    def _forward_signal(self) -> None:
-        """Pass a signal that this process got on to the command, and set the deadline by which the command must end."""
-        self.signalled = os.read(self.bell, 1)[0]
-        self.channel.send(b"T", b"%d" % self.signalled)
-        self.deadline_s = time.monotonic() + LAST_WORDS_S
 
     def _handle_frame(self, kind: bytes, body: bytes) -> None:
         """Handle output (O, E), acceptance (A), consumed input (W) or the exit (X) of the command."""

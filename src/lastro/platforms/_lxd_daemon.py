@@ -48,12 +48,11 @@ class Flavour:
 
 
 class PrivateDaemon(DaemonProcess):
-    """A private daemon. `client` is the prefix of its client's command lines.
+    """A private daemon. `suffix` distinguishes the directories of daemons of several programs.
 
-    `suffix` is part of the names of its directories, and distinguishes daemons of several programs.
-    `home` has sockets, database and logs. Its path is short, as paths of sockets must be.
-    `disk` has large files.
-    `group` is the cgroup above the cgroups of the daemon and of the monitors that liblxc starts."""
+    `home` has sockets, database and logs. Its path is short, as paths of sockets must be. `disk` has large files.
+    `group` is the cgroup above the cgroups of the daemon and of the monitors that liblxc starts.
+    `client` is the prefix of its client's command lines."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
         key = f"{flavour.name}-{storage}{suffix}"

@@ -106,14 +106,12 @@ class InstanceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'.
-
-    The address is empty if the interface already has one when `Instance.plug` configures it."""
+    """An interface `name` of an instance."""
 
     instance: Instance
     name: str
-    address: str
-    routes: tuple[str, ...] = ()
+    address: str  # in CIDR form; empty if the interface already has one when `Instance.plug` configures it
+    routes: tuple[str, ...] = ()  # such as 'DESTINATION via GATEWAY'
 
     @property
     def netns(self) -> str:
@@ -142,11 +140,10 @@ class Tap:
 
 
 class Instance:
-    """A running instance.
+    """A running instance. `netns` is the name, in /run/netns, of the namespace to which links are connected.
 
-    `netns` is the name (in /run/netns) of the network namespace to which links are connected. `cgroup` is the cgroup
-    that contains all processes of the instance, from which the host reads their usage. `enter` is the prefix of a
-    command line that runs inside the instance."""
+    `cgroup` contains all processes of the instance: the host reads their usage from it. `enter` is the prefix of a
+    command line that runs inside."""
 
     # Its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
     takes_taps: ClassVar[bool] = False

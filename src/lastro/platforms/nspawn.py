@@ -72,7 +72,9 @@ class Nspawn(Platform):
 
 
 def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, program: str) -> list[str]:
-    home = testbed.run_dir / spec.name
+    home, read_only = testbed.run_dir / spec.name, list[str]()
+    if spec.security.read_only_root:  # /tmp and ON_DISK remain writable; nspawn always mounts a writable /run
+        read_only = ["--read-only", f"--tmpfs=/tmp:{container.IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
     return [
         *testbed.cgroups.entering(cgroup),
         "nsenter", f"--mount={home / 'mnt'}", "env", *_SETTINGS,
@@ -80,7 +82,7 @@ def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, 
         f"--hostname={spec.role}", "--keep-unit", "--register=no", "--settings=no", "--private-users=no",
         "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
         f"--network-namespace-path={NETNS_DIR / netns}", *_capability_options(spec.security),
-        *(_read_only(home) if spec.security.read_only_root else []),
+        *read_only,
         *(f"--setenv={name}={value}" for name, value in container.ENVIRONMENT.items()),
         "--", "sh", "-c", f"echo started; exec {shlex.join(container.INIT)}",
     ]  # fmt: skip
@@ -108,11 +110,6 @@ def _disk(home: Path) -> list[str]:
     """Return shell commands that bind ON_DISK to `home`/disk, which stays writable with a read-only root."""
     (directory,) = quoted(home)
     return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{ON_DISK} {directory}/disk"]
-
-
-def _read_only(home: Path) -> list[str]:
-    """Return options for a read-only root with writable /tmp and ON_DISK; nspawn always mounts a writable /run."""
-    return ["--read-only", f"--tmpfs=/tmp:{container.IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:

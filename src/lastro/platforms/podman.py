@@ -8,7 +8,7 @@ needs two more processes and five times the time. Tested with Podman 4.3 with ru
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -155,7 +155,13 @@ class Podman(Platform):
         inside = ["nsenter", f"--mount={self._home / 'mnt'}", "sh", "-ec"]
         try:
             testbed.host.run([*inside, _HIDE_NAMES])
-            self._create_network(testbed, options)
+            try:
+                testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
+            except CommandFailed as error:
+                raise Unavailable(
+                    f"podman makes no network: {_reason(error)}",
+                    "apt-get install netavark (Podman 4 or later) or containernetworking-plugins (up to Podman 4)",
+                ) from error
             asked = testbed.host.run([*self._podman(), "info", "--format", "{{.Host.NetworkBackend}}"]).text.strip()
             made_by = _MAKERS.get(asked, asked)
             yield OwnNetworks(tuple(self._podman()), first=_NETWORK, made_by=made_by, options=(_WITHOUT_DNS,))
@@ -163,15 +169,6 @@ class Podman(Platform):
             testbed.host.run([*self._podman(), "network", "rm", "--force", _NETWORK], check=False)
             testbed.host.run([*inside, _SHOW_NAMES], check=False)
             self._networked = ""
-
-    def _create_network(self, testbed: Testbed, options: Sequence[str]) -> None:
-        try:
-            testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
-        except CommandFailed as error:
-            raise Unavailable(
-                f"podman makes no network: {_reason(error)}",
-                "apt-get install netavark (Podman 4 or later) or containernetworking-plugins (up to Podman 4)",
-            ) from error
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
         """Return the prefix of a Podman command in the private mount namespace.

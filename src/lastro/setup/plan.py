@@ -80,7 +80,9 @@ def make_plan(
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[UnmetRequirements, ...]:
     """Return the missing requirements of each part on the machine now, in the order of `wanted`."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
-    go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
+    builds = [part.requirements for part in wanted if part.requirements.recipe and part.requirements.program]
+    absent = [needs.recipe for needs in builds if not machine.has(str(needs.program))]
+    go_obstacle = machine.go_obstacle() if any(RECIPES[str(name)].needs_go for name in absent) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
 
 
@@ -114,11 +116,6 @@ def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
     There are none for a part whose program is missing, and which Lastro cannot build."""
     absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
     return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
-
-
-def _needs_go(requirements: Requirements, machine: Machine) -> bool:
-    name, program = requirements.recipe, requirements.program
-    return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
 
 
 def missing_after_steps(

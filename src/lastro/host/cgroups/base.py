@@ -77,10 +77,7 @@ class GroupTasks:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that a group has used since its creation: CPU seconds, bytes, operations.
-
-    `hidden_s` is the part of `cpu_s` that the host's /proc does not count, such as the CPU time of Xen domains. The
-    host's kernel reports the time in which it waited for a CPU that a domain used as steal time."""
+    """The resources that a group has used since its creation: CPU seconds, bytes, operations."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -90,6 +87,8 @@ class Usage:
     write_bytes: int = 0
     read_ops: int = 0
     write_ops: int = 0
+    # The part of `cpu_s` that the host's /proc does not count, such as the CPU time of Xen domains. The host's kernel
+    # reports the time in which it waited for a CPU that a domain used as steal time.
     hidden_s: float = 0.0
 
     @property

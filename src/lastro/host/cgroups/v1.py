@@ -65,7 +65,7 @@ class CgroupsV1(Cgroups):
             host.write_text(str(file), f"{device} 0")
 
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
-        files = [str(self.root / "blkio" / name.strip("/") / file) for file in _BLKIO_RATES]
+        files = [str(self.root / "blkio" / name.strip("/") / file) for file in _RATE_FILES.values()]
         limits = self.files.read(files)
         return [(file, f"{line.split()[0]} 0") for file in files for line in limits.get(file, "").splitlines()]
 
@@ -89,7 +89,8 @@ class CgroupsV1(Cgroups):
 
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
-        device = r.block_device
+        limits = {rate: getattr(r, rate) for rate in _RATE_FILES}
+        rates = {rate: f"{r.block_device} {n}" for rate, n in limits.items() if r.block_device and n is not None}
         settings = [
             ("cpuset/{name}/cpuset.cpus", r.cpuset),
             ("cpu/{name}/cpu.cfs_period_us", PERIOD_US if r.cpus is not None else None),
@@ -97,16 +98,13 @@ class CgroupsV1(Cgroups):
             ("cpu/{name}/cpu.shares", r.cpu_shares),
             ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
             ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
-            ("blkio/{name}/blkio.throttle.read_bps_device", _of_device(device, r.read_bps)),
-            ("blkio/{name}/blkio.throttle.write_bps_device", _of_device(device, r.write_bps)),
-            ("blkio/{name}/blkio.throttle.read_iops_device", _of_device(device, r.read_iops)),
-            ("blkio/{name}/blkio.throttle.write_iops_device", _of_device(device, r.write_iops)),
+            *((f"blkio/{{name}}/{_RATE_FILES[rate]}", limit) for rate, limit in rates.items()),
             ("pids/{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in settings if value is not None]
 
 
-_BLKIO_RATES = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write") for unit in ("bps", "iops")]
+_RATE_FILES = {rate: f"blkio.throttle.{rate}_device" for rate in ("read_bps", "write_bps", "read_iops", "write_iops")}
 _BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes_recursive", "ops": "blkio.throttle.io_serviced_recursive"}
 _V1_USAGE = {
     "cpuacct.usage": "cpuacct",
@@ -125,7 +123,3 @@ def _blkio_total(text: str) -> tuple[int, int]:
         if len(words) == 3 and words[1] in totals:
             totals[words[1]] += int(words[2])
     return totals["Read"], totals["Write"]
-
-
-def _of_device(device: str | None, value: int | None) -> str | None:
-    return f"{device} {value}" if device and value is not None else None
