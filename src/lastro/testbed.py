@@ -296,9 +296,7 @@ def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
 
 @contextmanager
 def _mounted_read_only(session: Session, image: Image) -> Iterator[None]:
-    """Mount the image read-only and nosuid on the host, inside the block.
-
-    Instances mount layers over it that are writable and honour setuid bits."""
+    """Mount the image read-only and nosuid inside the block; layers over it are writable and honour setuid."""
     with session.host.recorded():  # not part of a trial
         tree = str(image.tree)
         place = mount_point(session.host, tree)
@@ -321,9 +319,7 @@ def _count_io(session: Session, groups: Cgroups) -> Cgroups:
 
 @contextmanager
 def with_new_dut(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """Yield a copy of the testbed whose device under test has a new network namespace without links.
-
-    `role` is the last part of the namespace's name."""
+    """Yield the testbed with a new namespace of the DUT, without links; `role` is the last part of its name."""
     with _dut_namespace(testbed.session, role) as netns:
         yield replace(testbed, dut=netns)
 

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from lastro.anomalies.base import LEAST_SHARE, Anomaly, Demand, Dose, KernelUse, allowed_cpus
-from lastro.host.caches import last_level_cache_bytes
 from lastro.host.cgroups import Resources
+from lastro.host.processors import last_level_cache_bytes
 from lastro.platforms.base import Instance
 from lastro.units import human_bytes
 

@@ -125,15 +125,11 @@ class Anomaly(Part):
         return self.too_little(dose, demand, limits)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Return why a neighbour that still runs did too little, or exceeded `limits`; None if its dose is right.
-
-        The default is None."""
+        """Return why a neighbour that still runs did too little, or exceeded `limits`; None, the default, if not."""
         return None
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts.
-
-        The default is all zeros, for an anomaly that exhausts no such resource."""
+        """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts, if any."""
         return KernelUse()
 
     @contextmanager
@@ -220,9 +216,7 @@ def dose_fraction(chosen: Mapping[str, Level]) -> float | None:
 
 
 def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:
-    """Return why the dose `did` is wrong if it differs from `asked` by more than 10 %, else None.
-
-    `text` formats a dose with its unit."""
+    """Return why `did` differs by over 10 % from the dose `asked`, else None. `text` formats a dose with its unit."""
     if abs(did - asked) <= TOLERANCE * asked:
         return None
     return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"

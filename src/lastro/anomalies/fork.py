@@ -51,9 +51,7 @@ class Fork(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Check that a limit on processes applies to the neighbour, unless it has its own kernel; set up nothing.
-
-        Raises: PlatformError when the kernel has no such limit."""
+        """Check that processes are limited, unless the neighbour has its own kernel. Raises: PlatformError if not."""
         file = neighbour.testbed.cgroups.pids_directory(neighbour.cgroup) / "pids.max"
         limit = neighbour.testbed.host.read_or_empty(str(file)).strip() or "not readable"
         if neighbour.shares_kernel and limit != str(neighbour.spec.resources.pids):

@@ -48,9 +48,7 @@ class Conflist:
 
 
 def read_conflist(path: str) -> Conflist:
-    """Read the user's conflist `path` on the machine where Lastro runs.
-
-    Raises: Unavailable when the file cannot be read, or is not a conflist."""
+    """Read the user's conflist `path` on this machine. Raises: Unavailable when it cannot be read, or is none."""
     try:
         return parse_conflist(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:
@@ -174,9 +172,7 @@ def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:
-    """Return the names of the parent interfaces (`master`) that plug-ins such as macvlan expect in the node.
-
-    Raises: Unavailable when a name is not valid."""
+    """Return the parent interfaces (`master`) that plug-ins expect. Raises: Unavailable for an invalid name."""
     names = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
     for name in names:
         if not _LINK.fullmatch(name):

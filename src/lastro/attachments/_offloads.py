@@ -26,9 +26,7 @@ def switch_off_script(links: Sequence[str]) -> str:
 
 
 def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = ALL_OFF) -> None:
-    """Switch off the offloads of `links`, {network namespace: names of its devices}.
-
-    `command` is the shell code that runs for each device, whose name is in `$link`."""
+    """Run the shell code `command` for each device `$link` of `links`, {network namespace: names of its devices}."""
     lines = [
         f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(names)}\n"
         for netns, names in links.items()
@@ -38,9 +36,7 @@ def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: st
 
 
 def links_made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
-    """Return the names of the links that `ip` batches make, as {network namespace: names}.
-
-    `batches` are pairs (namespace in which the batch runs, its commands)."""
+    """Return {network namespace: names} of the links that `batches`, pairs (namespace, `ip` commands), make."""
     by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
         commands = (line.replace("tuntap add dev ", "link add name ") for line in lines)

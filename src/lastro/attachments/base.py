@@ -1,6 +1,4 @@
-"""An attachment joins ports of instances into segments.
-
-Most are `BatchLinks`: they compile all segments of a topology to one `ip` batch for each namespace."""
+"""Attachments join ports of instances into segments; most are `BatchLinks`, made by one `ip` batch a namespace."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ class Attachment(Part):
         Raises: Unavailable for instances or segments that such links cannot join."""
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Switch off the offloads of these laid links, as far as their devices allow.
-
-        Raises: Unavailable if Lastro does not know the devices of the links."""
+        """Switch off the offloads of laid links, as far as possible. Raises: Unavailable if the devices are unknown."""
         raise Unavailable(f"the devices of {self.name} are not known to Lastro", 'measure with offloads = "kernel"')
 
     @contextmanager
@@ -180,9 +176,7 @@ class BatchLinks(Attachment):
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return the `ip -batch` commands that make every port of every segment, as `laid` describes.
-
-        They run in the DUT's namespace."""
+        """Return the `ip -batch` commands, for the DUT's namespace, that make all ports as `laid` describes."""
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
         """Return all `ip` batches that make the links, as pairs (namespace in which the batch runs, its commands)."""

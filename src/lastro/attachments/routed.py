@@ -73,9 +73,7 @@ class Routed(HostingAttachment, BatchLinks):
         ]
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
-        """Let the DUT forward packets of the instances, and answer their ARP requests for each other.
-
-        No address is translated."""
+        """Let the DUT forward packets of the instances, and answer their ARP requests; translate no address."""
         enable_forwarding(testbed, [hosted.end for hosted in instances])
 
     def traffic_counters(self, testbed: Testbed) -> dict[str, int]:

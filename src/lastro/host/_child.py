@@ -31,9 +31,7 @@ class memory_file(FileIO):  # noqa: N801 - used like open()
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait until a process ends, or for `timeout_s`, and return whether it has ended.
-
-    Unlike Popen.wait(timeout), which wakes up 20 times a second, this does not poll."""
+    """Return whether a process ends within `timeout_s`, without polling as Popen.wait(timeout) does."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:  # this process may open no more files

@@ -239,9 +239,7 @@ class Shells:
         return shell
 
     def call(self, request: Callable[[Shell], Answer]) -> Answer:
-        """Call `request` with an idle shell, or with a new one, and return its answer.
-
-        Raises: ShellLost, UnfitForShell."""
+        """Call `request` with an idle or a new shell, and return its answer. Raises: ShellLost, UnfitForShell."""
         with self._guard:
             shell = self._idle.pop() if self._idle else None
         shell = shell or self._new_shell()

@@ -1,6 +1,4 @@
-"""The activity of a host: CPU time by mode, stalls by resource, user time by process.
-
-Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
+"""The activity of a host: CPU time by mode, stalls by resource, user time by process. Sources: proc(5), psi.rst."""
 
 from __future__ import annotations
 

@@ -47,9 +47,7 @@ class ApparatusWitness:
     daemon: str = ""  # cgroup of the daemon of the instance's platform; empty if it has none
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
-        """Return how often the apparatus wakes up during a call of `act` and in the `calm_s` seconds after it.
-
-        0 if the kernel does not count wake-ups."""
+        """Return how often the apparatus wakes up in `act` and the `calm_s` after it; 0 if that is not counted."""
         kills, before = self._kills(), self._threads()
         act()
         time.sleep(calm_s)
@@ -74,9 +72,7 @@ class ApparatusWitness:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0
 
     def _threads(self, killing: bool = False) -> dict[int, tuple[int, int]]:
-        """Return {thread ID: (CPU time in ns, wake-ups)} of the apparatus; `killing` leaves out the platform's daemon.
-
-        Empty on a kernel that does not count these."""
+        """Return {thread ID: (CPU time in ns, wake-ups)}, if these are counted; `killing` leaves out the daemon."""
         excluded = self.apparatus.instances | self.apparatus.daemons
         if not killing:
             excluded = self.apparatus.instances | (self.apparatus.daemons - {self.daemon})

@@ -112,21 +112,15 @@ class Process(ABC):
 
     @abstractmethod
     def wait_line(self, needle: str, timeout_s: float) -> str:
-        """Wait for the first line of standard output that contains `needle`, and return it.
-
-        Raises: CommandFailed when the process ends first; CommandTimeout."""
+        """Return the first line with `needle`. Raises: CommandFailed if the process ends before; CommandTimeout."""
 
     @abstractmethod
     def lines(self, start: int) -> list[str]:
-        """Return the lines that the command has printed so far on standard output, from index `start` on.
-
-        It does not wait for further lines."""
+        """Return the lines printed so far on standard output, from index `start` on, without waiting for others."""
 
     @abstractmethod
     def send(self, line: str) -> None:
-        """Write a line to the standard input of a command that was spawned with `fed`.
-
-        It is not an error if the command has ended; `wait_line` reports that."""
+        """Write a line to a command spawned with `fed`; `wait_line`, not this, reports that the command has ended."""
 
     @abstractmethod
     def alive(self) -> bool: ...
@@ -214,23 +208,17 @@ class Host(ABC):
 
     @contextmanager
     def timed(self) -> Iterator[TimedSpan]:
-        """Measure, by the host's clock, how long the commands of the block take.
-
-        The values of the yielded span are set when the block has ended."""
+        """Yield a span whose values, by the host's clock, are set when the commands of the block have ended."""
         span = TimedSpan(time.monotonic())
         yield span
         span.ended_s = time.monotonic()
         span.took_s = span.ended_s - span.began_s
 
     def be_ready(self, commands: int) -> None:  # noqa: B027 - nothing to do on this machine
-        """Prepare to run `commands` commands at the same time, so that measured times do not include preparation.
-
-        On a remote host, this opens that many shells."""
+        """Prepare, outside of measured times, to run `commands` commands at once: a remote host gets as many shells."""
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
-        """Reconnect to a remote host if the connection was lost, and end the session's processes there.
-
-        Raises: HostError."""
+        """Reconnect to a remote host after a loss, and end the session's processes there. Raises: HostError."""
 
     def run_json(self, argv: Sequence[str]) -> list[dict[str, Any]]:
         """Run a command that prints a list of objects as JSON, such as `ip -json`, and return them."""
@@ -239,9 +227,7 @@ class Host(ABC):
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Record the steps inside the block in `transcript` (default: a new one), and yield this transcript.
-
-        The host's own transcript does not get these steps."""
+        """Record the steps of the block in `transcript` (default: a new one), not in the host's own, and yield it."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript

@@ -49,9 +49,7 @@ def card_in_namespace(session: Session, card: str, netns: str, purpose: str, nam
 
 
 def _state(host: Host, card: str, link: Mapping[str, Any]) -> str:
-    """Return the state that a card must have after the block, as comma-separated words: 'tx,tso,segs65535,up'.
-
-    `link` is the card as `ip -json -details` shows it."""
+    """Return the state of a card, shown as `link` by `ip -json -details`, as words: 'tx,tso,segs65535,up'."""
     output = host.run(["sh", "-c", 'ethtool --show-offload "$1" 2>/dev/null || :', "sh", card]).text
     enabled = set(_FEATURE.findall(output))
     words = [short for long, short in CARD_FEATURES.items() if long in enabled]

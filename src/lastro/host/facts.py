@@ -165,9 +165,7 @@ def program(argv: Sequence[str]) -> str:
 
 
 def version(host: Host, argv: Sequence[str]) -> str:
-    """Return the first line that a command prints, which has the version; empty if it prints nothing.
-
-    Raises: LastroError when the command cannot be run or takes too long."""
+    """Return the first line that a command prints, with the version. Raises: LastroError when it cannot be run."""
     done = host.run(argv, timeout_s=20, check=False)
     lines = (done.text or done.error_text).strip().splitlines()
     return lines[0] if lines else ""
@@ -238,9 +236,7 @@ def _texts(host: Host, *paths: str) -> dict[str, str]:
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
-    """Return {offload: "on" or "off"} of a network link, by ethtool's names.
-
-    They are recorded because they affect comparisons between attachments."""
+    """Return {offload: "on" or "off"} of a link, by ethtool's names; they affect comparisons of attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
     text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text

@@ -56,9 +56,7 @@ class Files(ABC):
 
     @abstractmethod
     def end_owned(self, token: str) -> set[int]:
-        """Send SIGKILL to the processes with a session's token in their environment; return the PIDs found.
-
-        Lastro itself is spared."""
+        """Send SIGKILL to the processes with a session's token in their environment, except Lastro; return the PIDs."""
 
     @abstractmethod
     def end_below(self, groups: Sequence[str]) -> None:

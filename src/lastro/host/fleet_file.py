@@ -66,16 +66,12 @@ class FleetFile:
 
 
 def load(path: Path) -> FleetFile:
-    """Read a fleet file, and the testbed files that it names.
-
-    Raises: StudyError with all problems, when a file cannot be read or is not valid."""
+    """Read a fleet file, and the testbed files that it names. Raises: StudyError with all problems."""
     return _parse(read_text(path, "fleet", _HINT), path, own=False)
 
 
 def load_named(path: Path) -> FleetFile:
-    """Read the fleet file that a campaign names. The file and its testbed files must belong to the caller.
-
-    See `testbed_file.load_named` for the reason. Raises: StudyError."""
+    """Read the fleet file that a campaign names, as `testbed_file.load_named` does. Raises: StudyError."""
     hint = "the campaign names this file; if it is the right one, pass it with --fleet"
     return _parse(read_text(path, "fleet", hint, own=True), path, own=True)
 
@@ -121,9 +117,7 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
 
 
 def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Problems) -> None:
-    """Add the problems of the fleet as a whole to `problems`.
-
-    These are: a scheduler together with testbeds, or neither; invalid names; a host in two testbeds."""
+    """Add the problems of the fleet as a whole: scheduler and testbeds, or neither; invalid names; a host in two."""
     if shape.scheduler and shape.testbeds:
         wrong = "give either a scheduler, whose workers are the testbeds, or testbeds"
         problems.add(("scheduler",), FieldError(wrong))

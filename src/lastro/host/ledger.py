@@ -157,9 +157,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return "NAME-N", where N is new in this session.
-
-        So an instance that could not be removed does not block the name of a later one."""
+        """Return "NAME-N", where N is new in this session: what could not be removed blocks no later name."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -196,9 +194,7 @@ class Session:
 
     @contextmanager
     def owned_module(self, module: str) -> Iterator[None]:
-        """Remove a module of the kernel after the block if it was loaded inside, and no other module uses it.
-
-        `module` is one of `undo.MODULES`."""
+        """Remove one of `undo.MODULES` after the block if it was loaded inside, and no other module uses it."""
         if self.host.view.exists(MODULES[module]):
             yield
             return
@@ -206,9 +202,7 @@ class Session:
             yield
 
     def mark(self) -> int:
-        """Return the greatest id of the session's objects, as the argument of a later `undo_since`.
-
-        Objects that are made in between have greater ids."""
+        """Return the greatest id of the session's objects, for `undo_since`: what is made later has greater ids."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
@@ -231,9 +225,7 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Return the PIDs of the session's processes, except Lastro itself.
-
-        They have the session's token in their environment, or are in the session's cgroup."""
+        """Return the PIDs, except Lastro's own, with the session's token in their environment or in its cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
@@ -314,9 +306,7 @@ def _finish(clean_up: Callable[[], object]) -> None:
 
 
 def _end_processes(host: Host, token: str) -> None:
-    """Kill every process that has a session's token in its environment, regardless of its parent.
-
-    Raises: HostError when processes do not end."""
+    """Kill every process with a session's token in its environment. Raises: HostError when processes do not end."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
     empty_looks = 0
     while empty_looks < 2:  # a single look may miss a process in the middle of exec, which has no environment

@@ -110,9 +110,7 @@ class LocalHost(Host):
 
 
 def _make_directories(directory: Path) -> None:
-    """Create a directory and its missing parents, with the mode that UMASK allows.
-
-    `os.umask` is not used, since it would apply to all threads of the process."""
+    """Create a directory and its parents, with the mode of UMASK; `os.umask` would apply to all threads."""
     if not directory.exists():
         _make_directories(directory.parent)
         directory.mkdir(exist_ok=True)
@@ -120,9 +118,7 @@ def _make_directories(directory: Path) -> None:
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
-    """Return a new file in memory for the input or output of the command `argv`.
-
-    Raises: CommandFailed when this process may not open more files, or has no memory left."""
+    """Return a new file in memory for a command. Raises: CommandFailed without further descriptors or memory."""
     try:
         return memory_file(content or b"")
     except OSError as error:
@@ -251,7 +247,5 @@ class LocalProcess(Process):
             kill_group(self._process)
 
     def _command_result(self, code: int, error: bytes) -> tuple[int, bytes]:
-        """Return the command's exit code and standard error, given those of the child process.
-
-        They differ only for a remote command, where the child process is ssh."""
+        """Return the command's exit code and standard error, which differ from the child's only if this is ssh."""
         return code, error

@@ -147,9 +147,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
 
 
 def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """Kill processes that hold the host for dead sessions of this ledger, or for a lost connection of this session.
-
-    Return whether there were any."""
+    """Kill holders of dead sessions of this ledger, or of a lost connection; return whether there were any."""
     live_holders = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in live_holders]
     pids = set[int]()

@@ -162,9 +162,7 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
-        """Start a process as `Host.spawn` does.
-
-        With `lasting`, later trials may rely on the process, so `recover` reports its loss."""
+        """Start a process as `Host.spawn` does; `recover` reports the loss of a `lasting` one, which trials use."""
         self._require_connection()
         self.exchanges.start_process()
         if not whole:
@@ -222,9 +220,7 @@ class SshHost(Host):
             raise HostUnfit(f"{self.name} {error.reason}", error.remedy) from error
 
     def _require_connection(self) -> None:
-        """Raise ConnectionLost if the connection was lost and `recover` has not yet reconnected.
-
-        Otherwise a trial could continue although some of its commands did not run."""
+        """Raise ConnectionLost until `recover` has reconnected, so that no trial continues with commands missing."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
@@ -347,9 +343,7 @@ def _last_line(output: bytes) -> str:
 
 
 def _pid_after(lines: IO[bytes], nonce: str) -> int | None:
-    """Return the PID that a script prints after its nonce; None if the output ends before.
-
-    Earlier lines, such as the greeting of a login, are skipped."""
+    """Return the PID that a script prints after its nonce, below a greeting, for example; None without."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:

@@ -225,9 +225,7 @@ class TestbedFile:
 
 
 def load(path: Path) -> TestbedFile:
-    """Read a testbed file; if `path` is the word `guest`, return the default guest.
-
-    Raises: StudyError when it cannot be read or is not a valid testbed."""
+    """Read a testbed file; the word `guest` stands for the default guest. Raises: StudyError when it is not valid."""
     if str(path) == GUEST:
         return parse(f'kind = "{GUEST}"', GUEST)
     return parse(read_text(path, "testbed", _HINT), str(path))
@@ -273,9 +271,7 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
 
 
 def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str = "") -> GuestPlan:
-    """Return the plan of a guest: keys that its `table` sets, and the common values in `shape` for all other keys.
-
-    Contradictions between the keys are added to `problems`."""
+    """Return the plan of a guest: keys of `table`, or else of `shape`; add contradictions to `problems`."""
     common = {key: getattr(shape, key) for key in GuestTable.model_fields}
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":

@@ -112,9 +112,7 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 
 def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host: Host) -> Path:
-    """Check a function's files, write its JSON file into `descriptions`, and return the directory of the files.
-
-    Raises: as `with_functions`."""
+    """Check a function, describe it in `descriptions`, and return its directory. Raises: as `with_functions`."""
     tree = Path(own.directory)
     config: Mapping[str, Any] = {}
     if own.image:

@@ -119,9 +119,7 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
 
 
 def ensure(image: Image, store: Path, host: Host) -> Guest:
-    """Return kernel, initramfs and disk below `store`; make them if necessary (half a minute in all).
-
-    Raises: ImageError with the last output of the tool that failed."""
+    """Return the files below `store`; make them if necessary (half a minute). Raises: ImageError if a tool failed."""
     with building("kernel and disk of virtual machines", store, image.snapshot):
         kernel = ensure_kernel(store, host, RELEASE, image.snapshot)
         initramfs, disk = ensure_initramfs(kernel, store), ensure_disk(image, store, host)
@@ -229,9 +227,7 @@ def _copy_kernel(extract: Path, target: Path) -> str:
 
 
 def elf_in(image: bytes) -> bytes | None:
-    """Return the ELF file inside a bzImage; None if `image` has none that is packed by xz or gzip.
-
-    Source: Linux x86 boot protocol 2.08."""
+    """Return the ELF file that is packed in a bzImage by xz or gzip, or None. Source: Linux x86 boot protocol 2.08."""
     if image[0x202:0x206] != b"HdrS":
         return None
     setup_sectors = image[0x1F1] or 4

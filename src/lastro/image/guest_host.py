@@ -104,9 +104,7 @@ def ensure(
 def to_build(
     image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
 ) -> list[str]:
-    """Return a description of each thing that `ensure` would have to fetch and build; empty if there is none.
-
-    Fetching and building take minutes."""
+    """Return a description of each thing that `ensure` would have to fetch and build, which takes minutes."""
     package, origin = _package(release, kernel)
     debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
     made = debian.directory.is_dir()

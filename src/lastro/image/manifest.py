@@ -66,9 +66,7 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
 
 
 def verify(image: Image, host: Host) -> None:
-    """Compare the tar with its digest, and the tree, including the contents of its files, with the tar.
-
-    This takes seconds. Raises: ImageError when anything differs."""
+    """Compare the tar with its digest, and the tree with the tar, in seconds. Raises: ImageError if they differ."""
     _require_digest(image)
     check(image, image.tree, host)
     argv = ["tar", "--compare", "--numeric-owner", f"--file={image.tar}", f"--directory={image.tree}"]
@@ -141,9 +139,7 @@ def _entries_of_tar(tar: Path) -> dict[str, str]:
 
 
 def _entries_of_listing(listing: str, first_id: int) -> dict[str, str]:
-    """Return {path: description} of the inodes of a tree from its `Files.listing`.
-
-    `first_id` is subtracted from all owners."""
+    """Return {path: description of its inode} from a `Files.listing`; subtract `first_id` from all owners."""
     entries = {}
     for line in listing.split("\0")[:-1]:
         kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
@@ -153,9 +149,7 @@ def _entries_of_listing(listing: str, first_id: int) -> dict[str, str]:
 
 
 def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
-    """Return a description of an inode by the properties that do not depend on the file system.
-
-    The size is included for files only, and the time in whole seconds."""
+    """Describe an inode by what no file system changes: the size of files only, and the time in whole seconds."""
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 

@@ -36,9 +36,7 @@ ROLLING = "sid"
 
 @contextmanager
 def workshop(store: Path) -> Iterator[Path]:
-    """Yield a new directory in `store`; remove it after the block, unless it was renamed.
-
-    Workshops in `store` whose processes have ended are removed first."""
+    """Yield a new directory in `store`, removed after the block unless renamed; first remove abandoned ones."""
     store.mkdir(parents=True, exist_ok=True)
     for directory in abandoned(store):
         _remove(directory)
@@ -60,9 +58,7 @@ def abandoned(store: Path) -> list[Path]:
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the workshops, in all stores below `state`, whose processes have ended, and return their paths.
-
-    With `dry_run`, only return the paths."""
+    """Remove, except with `dry_run`, the workshops below `state` whose processes have ended; return their paths."""
     stores = [path for depth in ("*", "*/*") for path in state.glob(depth) if path.is_dir()]
     directories = [directory for store in stores for directory in abandoned(store)]
     if not dry_run:

@@ -108,9 +108,7 @@ class Daemon(DaemonProcess):
                     raise
 
     def _run(self, script: str) -> None:
-        """Run the shell commands of `script`, start the daemon, and wait until it answers.
-
-        Raises: PlatformError if it does not answer."""
+        """Run the shell commands of `script`, and start the daemon. Raises: PlatformError if it does not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         # A dockerd that ends takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
         host.run(["rm", "-f", str(self._run_dir / _CONTAINERD_PID)])

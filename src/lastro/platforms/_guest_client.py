@@ -270,9 +270,7 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
 
 
 def print_clocks(channel: Channel, count: int) -> int:
-    """Request the clocks `count` times, print a line for each answer, and return the client's exit code.
-
-    The code is 0, or NO_ANSWER if there was no answer at all."""
+    """Print a line for each of `count` readings of the clocks; return 0, or NO_ANSWER if there was no answer at all."""
     code = NO_ANSWER
     for _ in range(count):
         before = time.monotonic_ns()

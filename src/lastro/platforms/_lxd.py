@@ -150,9 +150,7 @@ def daemon_name(name: str) -> str:
 
 
 def _removal_script(client: Sequence[str], name: str) -> str:
-    """Return a shell script that deletes an instance, with retries.
-
-    After a start that failed, the daemon is busy for some seconds."""
+    """Return a shell script that deletes an instance; after a failed start, the daemon is busy for seconds."""
     delete = shlex.join([*client, "delete", "--force", name])
     return (
         f'n=0; until words=$({delete} 2>&1); do case "$words" in *busy*) ;; *) echo "$words" >&2; exit 1;; esac; '

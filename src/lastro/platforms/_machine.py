@@ -51,9 +51,7 @@ class GuestInstance(Instance):
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=[*self._client, "--"])
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until the agent answers.
-
-        Raises: PlatformError when it does not answer within `timeout_s`, or the monitor ends."""
+        """Wait until the agent answers. Raises: PlatformError when `timeout_s` is over, or the monitor ends."""
         option = "--hear-ready" if self.speaks_first else "--wait-ready"
         no_answer = f"its agent did not answer within {timeout_s:g} s"
         try:
@@ -74,9 +72,7 @@ class GuestInstance(Instance):
         return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 
     def clock(self) -> ClockSample:
-        """Read the guest's clocks several times, and return the most precise reading.
-
-        Raises: PlatformError when the guest does not answer."""
+        """Return the most precise of several readings. Raises: PlatformError when the guest does not answer."""
         try:
             done = self.testbed.host.run([*self._client, "--clocks", str(_CLOCK_READINGS)], timeout_s=30)
             return most_precise_sample(done.text)
@@ -135,9 +131,7 @@ def client_on(testbed: Testbed) -> str:
 
 
 def send_client(testbed: Testbed) -> None:
-    """Copy the guest client to the testbed's host, for this session, if the host is remote.
-
-    Raises: Unavailable if that host has no Python."""
+    """Copy the guest client to a remote host, for this session. Raises: Unavailable if it has no Python."""
     if testbed.host.remote:
         testbed.host.require("python3", "apt-get install python3-minimal")
         testbed.host.write_text(client_on(testbed), CLIENT.read_text(encoding="utf-8"))

@@ -108,9 +108,7 @@ class QemuPlatform(Hypervisor):
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
-        """Return QEMU's command line for a guest. `cards` has the tap and the MAC address of each network card.
-
-        `log` is the file for the guest's console."""
+        """Return QEMU's command line for a guest; `cards` are (tap, MAC address), `log` is the file for its console."""
         is_microvm = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if is_microvm else "pci"
         argv = [

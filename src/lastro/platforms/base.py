@@ -268,9 +268,7 @@ class Instance:
         return self.testbed.host.run(["sh", "-c", enter, "enter", *namespaces], stdin=script).text
 
     def usage(self) -> Usage:
-        """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.
-
-        Raises: PlatformError when the instance has ended."""
+        """Return the usage since the start, from the instance's own cgroup. Raises: PlatformError when it has ended."""
         try:
             return self.testbed.cgroups.usage(self.cgroup)
         except OSError as error:
@@ -346,9 +344,7 @@ class Instance:
 
 
 def configuration(port: Port) -> list[str]:
-    """Return the `ip -batch` commands that set a port's address, bring the port up, and add its routes.
-
-    They run in the network namespace of the port."""
+    """Return the `ip -batch` commands, for a port's namespace, that set its address and routes, and bring it up."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
     flag = " nodad" if ":" in port.address else ""  # without a check for duplicates, which would delay the address
     address = [f"address add {port.address} dev {port.name}{flag}"] if port.address else []
@@ -383,9 +379,7 @@ class Platform(Part):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what all instances share, such as a daemon, for the time of the block.
-
-        The default only checks the programs that the study chose."""
+        """Set up, for the block, what all instances share; by default, only check the programs that the study chose."""
         self.require_programs(testbed)
         yield
 

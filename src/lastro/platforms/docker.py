@@ -89,9 +89,7 @@ class Docker(Platform):
             self._daemons.clear()
 
     def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
-        """Return the running daemon for instances with (`remapped`) or without user namespaces; start it if necessary.
-
-        The daemon has the image."""
+        """Return the daemon for instances with (`remapped`) or without user namespaces, running, with the image."""
         with self._starting:
             if remapped not in self._daemons:
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
@@ -167,9 +165,7 @@ class Docker(Platform):
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """Return the daemon's setting `runtimes`: the chosen runtime, unless it is part of Docker.
-
-        Raises: Unavailable if the runtime is missing."""
+        """Return the setting `runtimes`: the chosen one unless it is part of Docker. Raises: Unavailable without it."""
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]

@@ -65,9 +65,7 @@ class HypervisorInstance(GuestInstance):
         """Start the guest and return immediately. `cards` has (name of the tap, MAC address) of each network card."""
 
     def start_monitor(self, *argv: str) -> None:
-        """Start the monitor, the process that runs the guest, by the command `argv`.
-
-        It runs in the cgroup of the instance, and in the DUT's namespace, where the taps are."""
+        """Start the monitor, which runs the guest, in the cgroup of the instance and in the DUT's namespace."""
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
@@ -124,9 +122,7 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Check that the hypervisor is installed, and make kernel, initramfs and disk unless they exist already.
-
-        Raises: Unavailable."""
+        """Check that the hypervisor is installed, and make missing files of guests. Raises: Unavailable."""
         testbed.host.require(self.chosen_path(self.program), self.remedy)
         self.require_programs(testbed)
         self.require_host(testbed)

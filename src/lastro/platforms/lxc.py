@@ -139,9 +139,7 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
 
 
 def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
-    """Return lines of configuration for (path of a cgroup file, value) pairs.
-
-    By these lines, LXC writes each value to the file of this name in the instance's cgroup."""
+    """Return lines by which LXC writes (path of a cgroup file, value) pairs to the instance's cgroup."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
 
@@ -179,9 +177,7 @@ def _masking_mounts() -> list[str]:
 
 
 def seccomp_policy(profile: Mapping[str, Any]) -> str:
-    """Convert an OCI filter to LXC's format (version 2), for all architectures of the host.
-
-    Raises: Unavailable when LXC has no equivalent of an action."""
+    """Convert an OCI filter to LXC's format (version 2). Raises: Unavailable when LXC has no such action."""
     default = _seccomp_action(profile["defaultAction"], profile.get("defaultErrnoRet"))
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):

@@ -79,9 +79,7 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """Return the prefix of a command that can never gain capabilities other than those of `security`.
-
-    The prefix is empty unless `security` drops capabilities."""
+    """Return the prefix of a command that keeps only the capabilities of `security`, if this drops any."""
     if not security.drop_capabilities:
         return ()
     kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)

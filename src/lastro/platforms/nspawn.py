@@ -122,9 +122,7 @@ def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
 
 
 def _wait_for_start(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
-    """Wait until the container has started, and return (PID on the host, cgroup) of its first process.
-
-    Raises: PlatformError if it does not start."""
+    """Return (PID on the host, cgroup) of the container's first process. Raises: PlatformError if it does not start."""
     try:
         process.wait_line("started", _START_S)
         leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))

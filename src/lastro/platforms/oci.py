@@ -1,6 +1,4 @@
-"""The base of OCI runtimes: a bundle, a configuration, create and delete; no daemon, no image store.
-
-Source: OCI runtime specification 1.0.2."""
+"""The base of OCI runtimes: no daemon, no image store. Source: OCI runtime specification 1.0.2."""
 
 from __future__ import annotations
 
@@ -138,9 +136,7 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
-    """Return a script that kills and deletes a container.
-
-    It is faster than `delete --force`, which checks only every 100 ms whether the container has ended."""
+    """Return a script that deletes a container faster than `delete --force`, which looks only every 100 ms."""
     delete = shlex.join([*runtime, "delete", name])
     file, in_cgroup = quoted(bundle / "pid", f":{cgroup}(/|$)")
     return (
@@ -153,9 +149,7 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
 
 
 def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs") -> dict[str, Any]:
-    """Return the configuration of a bundle by the OCI runtime specification 1.0.2.
-
-    `root` is the path of the root filesystem, relative to the bundle or absolute."""
+    """Return a bundle's configuration (OCI runtime specification 1.0.2); `root` is relative to it or absolute."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -248,8 +242,6 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
 
 
 def extra_v2_tree(testbed: Testbed) -> str | None:
-    """Return the path of the cgroup v2 tree if the host also has version 1, and the tree has a controller; else None.
-
-    crun refuses to run on a host with such a tree."""
+    """Return the cgroup v2 tree if it has a controller beside version 1, which crun refuses; else None."""
     tree = testbed.cgroups.root / "unified"
     return str(tree) if testbed.host.read_or_empty(str(tree / "cgroup.controllers")).strip() else None

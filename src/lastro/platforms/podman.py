@@ -171,9 +171,7 @@ class Podman(Platform):
             self._networked = ""
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
-        """Return the prefix of a Podman command in the private mount namespace.
-
-        `storage` is the name of the file with the configuration of the store."""
+        """Return the prefix of a Podman command in the private namespace; `storage` is the file for its store."""
         network = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", *network, "env",

@@ -134,9 +134,7 @@ class VirtualBoxInstance(HypervisorInstance):
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        """Switch the guest off, and delete it.
-
-        VBoxManage does it: at a signal, VBoxHeadless would save the guest's memory to a file."""
+        """Switch the guest off by VBoxManage, and delete it: at a signal, VBoxHeadless would save its memory."""
         manage = self._platform.manage(self.testbed)
         if self._monitor is not None and self._monitor.alive():
             self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)
@@ -212,9 +210,7 @@ class VirtualBox(Hypervisor):
         )
 
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
-        """Return the prefix of a command of VirtualBox, which makes it use the private service.
-
-        `namespaces` are further options of nsenter."""
+        """Return the prefix of a command that uses the private service; `namespaces` are options of nsenter."""
         home = _home(testbed)
         user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID={_service_id(testbed)}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]

@@ -123,9 +123,7 @@ def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
 
 
 def _move_name(testbed: Testbed, device: str, tap: str, master: str = "") -> None:
-    """Delete the tap, move the device into the DUT's namespace, and give it the name of the tap.
-
-    `master`, such as " master br0", puts the device on a bridge."""
+    """Replace the tap by the device, under its name; `master`, such as " master br0", puts it on a bridge."""
     testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
     batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{master} up"]
     testbed.host.run(["ip", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(batch) + "\n")

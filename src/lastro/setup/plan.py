@@ -111,9 +111,7 @@ def _needed(packages: Iterable[str], requirements: Requirements, machine: Machin
 
 
 def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
-    """Return the optional packages that are useful on this machine.
-
-    There are none for a part whose program is missing, and which Lastro cannot build."""
+    """Return the useful optional packages: none for a part whose program Lastro can neither find nor build."""
     absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
     return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
 

@@ -90,9 +90,7 @@ def _selected_part(info: registry.PartInfo, *, required: bool) -> SelectedPart:
 
 
 def _find(word: str) -> list[registry.PartInfo]:
-    """Return the parts that `word` names, as NAME or KIND/NAME; parts of several kinds may have the same name.
-
-    Raises: InputError when there is none."""
+    """Return the parts, of one or more kinds, that `word` names as NAME or KIND/NAME. Raises: InputError if none."""
     kind, slash, name = word.rpartition("/")
     if slash and kind not in registry.KINDS:
         raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))

@@ -21,7 +21,7 @@ from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
-from lastro.testing.killing import nothing_is_left_after_a_kill
+from lastro.testing.ending import nothing_is_left_after_a_kill
 from lastro.testing.network import LEFT, RIGHT, reaches
 from lastro.testing.taps import TapMachine
 
@@ -205,9 +205,7 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 
 def ports(testbed: Testbed, instance: Instance) -> list[str]:
-    """Return the names of the interfaces in an instance's network namespace.
-
-    Taps are left out, since they exist as long as the virtual machine runs."""
+    """Return the names of an instance's interfaces, without taps, which exist as long as the machine runs."""
     ports = _listed(testbed, instance, "-d", "link")
     return [link["ifname"] for link in ports if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
@@ -230,9 +228,7 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
 
 
 def _lasting(everything: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return only those entries of `contents` that do not change while links come up.
-
-    These are the names of links, the rules of routing and nftables, and the namespaces."""
+    """Return the `contents` that do not change while links come up: names of links, rules, and namespaces."""
     links = [line.split()[1] for line in everything["links"]]
     return {"links": links, **{what: everything[what] for what in ("rules", "nft", "namespaces")}}
 

@@ -31,9 +31,7 @@ def linked_pair(
 
 
 def reaches(instance: Instance, address: str, within_s: int = 5) -> bool:
-    """Return whether `address` answers at least one ping within `within_s` seconds.
-
-    One answer is enough, since a busy host may lose the first packets."""
+    """Return whether `address` answers a ping within `within_s` seconds; a busy host may lose the first packets."""
     return instance.run(["ping", "-n", "-c", "1", "-w", str(within_s), address], check=False).returncode == 0
 
 

@@ -72,9 +72,7 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """The contract of a function: a ping from end to end crosses it, and its counters count the ping.
-
-    Each test is a real run in runc containers."""
+    """The contract of a function: in runc containers, a ping from end to end crosses it, and its counters count it."""
 
     function: ClassVar[str]
 

@@ -70,9 +70,7 @@ class Tape:
 
     @contextmanager
     def playing(self, result: str) -> Iterator[None]:
-        """Replay the record inside the block: commands do not run, but return their recorded output.
-
-        Only the command that prints the tool's result returns `result` instead."""
+        """Replay the record inside the block, with `result` in place of the output of the tool's command."""
         replacement = replace(self._result, stdout=result.encode(errors="replace"))
         outputs = deque(replacement if done is self._result else done for done in self._done)
         to_start = iter([_RecordedProcess(process.stop()) for process in self._spawned])

@@ -209,9 +209,7 @@ class Cgroups(ABC):
 
     @abstractmethod
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Make the kernel count the reads and writes of the groups below `name` on a disk; `usage` reports them.
-
-        `device` is the disk's number, "MAJOR:MINOR"."""
+        """Make the kernel count the reads and writes of groups below `name` on the disk `device`, "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
         """Return the prefix of a command line whose process joins the group and then executes the command.
@@ -261,9 +259,7 @@ class Cgroups(ABC):
             time.sleep(0.002)
 
     def _texts(self, files: Mapping[str, Path], required: tuple[str, ...]) -> dict[str, str]:
-        """Return {key: text} for `files` ({key: path}), all read in one query; the text of a missing file is empty.
-
-        Raises: FileNotFoundError when a required file is missing."""
+        """Return {key: text} for {key: path}, empty for a missing file. Raises: FileNotFoundError if it is required."""
         texts = self.files.read([*map(str, files.values())])
         for key in required:
             if str(files[key]) not in texts:
@@ -285,9 +281,7 @@ def _write_words(host: Host, file: str, text: str) -> None:
 
 @contextmanager
 def _hint_on_refusal() -> Iterator[None]:
-    """Add a hint to a WriteFailed from the block that says why the kernel refused the write, if the reason is known.
-
-    Source: the kernel's admin-guide/cgroup-v2."""
+    """Add a hint to a WriteFailed that says why the kernel refused. Source: the kernel's admin-guide/cgroup-v2."""
     try:
         yield
     except WriteFailed as error:
