@@ -135,13 +135,11 @@ def several_guests_chapter(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     `facts` is {name of a guest: its own chapter}. If the kernels differ, `full_title` names them. `title` does not,
     because it identifies the guests, and the kernels are in the chapter of the host. A release or hash that is common
     to all guests is given once; otherwise it is given for each guest. `partly` is true if only some are emulated."""
-    chapter: dict[str, Any] = {
-        "title": _several_guests_title({name: str(guest["title"]) for name, guest in facts.items()})
-    }
+    titles = {name: str(guest["title"]) for name, guest in facts.items()}
+    chapter: dict[str, Any] = {"title": _several_guests_title(titles)}
     if len({guest["kernel"] for guest in facts.values()}) > 1:
-        chapter["full_title"] = _several_guests_title(
-            {name: f"{guest['title']} with {guest['kernel']}" for name, guest in facts.items()}
-        )
+        with_kernels = {name: f"{title} with {facts[name]['kernel']}" for name, title in titles.items()}
+        chapter["full_title"] = _several_guests_title(with_kernels)
     known = [key for key in _BOOTED if all(key in guest for guest in facts.values())]
     chapter |= {key: _digests_text({name: str(guest[key]) for name, guest in facts.items()}) for key in known}
     fixed = [name for name, guest in facts.items() if "address_randomization" in guest]
@@ -309,8 +307,7 @@ class _GuestBoot:
         """Return the guest kernel's parameters.
 
         In software, mitigations are off: an emulated processor has none of the flaws that they mitigate. Randomized
-        addresses are off, too: QEMU must translate a program again if its addresses have changed, so without this, a
-        program that has run before would take twice as long to start."""
+        addresses are off, too: otherwise, QEMU would translate each program again, and its start take twice as long."""
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
         console = "hvc0" if self.files.xen else "ttyS0"
         words = [f"console={console}", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]

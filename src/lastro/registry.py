@@ -207,9 +207,8 @@ def user_parts(kind: str) -> dict[str, PartInfo]:
 def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
     """Return {kind: its parts} with the parts in `copies` in place of those in the folders of LASTRO_PARTS.
 
-    `copies` is {copy of such a folder: its version, for messages}. A part that only the present folders have is a
-    broken part. A broken module in `copies` is left out if another part has its name.
-    Raises: InputError when two parts have the same name."""
+    `copies` is {copy of such a folder: its version, for messages}. A part that only the present folders have is broken.
+    A broken module gives way to a part of its name. Raises: InputError when two parts have the same name."""
     found, versions = {}, ", ".join(copies.values())
     for kind in KINDS:
         present = user_parts(kind)

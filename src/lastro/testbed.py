@@ -197,10 +197,8 @@ def guest_testbeds(
     with ExitStack() as stack:
         for plan in plans:
             machine = stack.enter_context(booted_guest(controller, (image, *more), plan))
-            directory = machine.home / "ledger"
-            guest_session = stack.enter_context(
-                remote_session(controller, machine.target, purpose, directory=directory)
-            )
+            own = remote_session(controller, machine.target, purpose, directory=machine.home / "ledger")
+            guest_session = stack.enter_context(own)
             guest_image = rootfs.on_host(image, guest_session.host, guest_session.state / "rootfs")
             bed = stack.enter_context(local_testbed(guest_session, guest_image))
             steps = (*machine.steps, *bed.preparation)

@@ -63,8 +63,7 @@ class Conntrack(Anomaly):
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
         """Set up a link to a network namespace that tracks connections, for the duration of the block.
 
-        Yield a function that returns how many connections are tracked there, and the traffic over the link. Raises:
-        PlatformError when the connection table is too small."""
+        Yield a function that returns the connections there and the traffic. Raises: PlatformError for a small table."""
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]

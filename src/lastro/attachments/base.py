@@ -61,9 +61,8 @@ class Attachment(Part):
     def level(self) -> str:
         """The name with the chosen options, as a study writes it; options with their default are left out."""
         usual = {option.name: option.default for option in self.options}
-        return join_options(
-            self.name, [f"{name}={value}" for name, value in self.chosen.items() if value != usual[name]]
-        )
+        changed = [f"{name}={value}" for name, value in self.chosen.items() if value != usual[name]]
+        return join_options(self.name, changed)
 
     @abstractmethod
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:

@@ -39,8 +39,7 @@ TOOLS = {"ip": ("ip", "-V"), **{name: (name, "--version") for name in _PROGRAMS}
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
     """Return the facts of a host as JSON-serializable data: {chapter: {fact: value}}.
 
-    Facts that the host does not report are left out or empty. A fact that cannot be read does not raise an error: the
-    chapter `not_read` has {fact: reason}.
+    Facts that the host does not report are left out or empty. The chapter `not_read` has {fact: reason}.
 
     `commands` maps each tool to the command that prints its version. All of TOOLS take half a second of CPU time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}

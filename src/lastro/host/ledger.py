@@ -176,8 +176,7 @@ class Session:
     def owned(self, kind: str, name: str) -> Iterator[None]:
         """Record an object before the block makes it; after the block, remove the object and its record.
 
-        If the object cannot be removed, the record stays for `lastro clean`, and the error is raised. Raises:
-        PlatformError when the session already owns such an object."""
+        After a failed removal, the record stays for `lastro clean`. Raises: PlatformError for a second of that name."""
         if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
             raise PlatformError(f"{kind} {name} is already in use", "give each instance a unique name")
         object_id = self.ledger.add(self.token, kind, name)
@@ -273,8 +272,7 @@ def session(
 def enter_session(session: Session, purpose: str) -> Iterator[Session]:
     """Register a session in its ledger, and own the objects that every session has; remove them after the block.
 
-    These objects are the session's directory for small files, its scratch directory, its cgroup, and the mount for
-    network namespaces if the host has none."""
+    They are its two directories, its cgroup, and the mount for network namespaces if the host has none."""
     with ExitStack() as stack:
         stack.callback(_finish, session.end)
         session.ledger.open_session(session.token, purpose)

@@ -40,9 +40,8 @@ class LocalHost(Host):
         # them does not delay the return when the command itself has ended.
         with _file_for(argv, data) as source, _file_for(argv) as out, _file_for(argv) as err:
             started_s = time.monotonic()
-            process = self._popen(
-                argv, source.fileno() if data is not None else subprocess.DEVNULL, out.fileno(), err.fileno()
-            )
+            given = subprocess.DEVNULL if data is None else source.fileno()
+            process = self._popen(argv, given, out.fileno(), err.fileno())
             try:
                 ended = ended_within(process, timeout_s)
             except BaseException:

@@ -44,8 +44,7 @@ def remote_session(
     """Hold a remote host, clean up after dead sessions there, and yield a session that owns what the block makes there.
 
     `local` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` has the
-    ledger; by default, it is STATE/hosts/NAME. Another directory is possible only for a host that ends with `local`,
-    such as a guest, because its ledger is not needed later.
+    ledger; by default, it is STATE/hosts/NAME. Another one is for a host that ends with `local`, such as a guest.
 
     Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
     directory = directory or local.ledger.state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)

@@ -97,8 +97,7 @@ class SshHost(Host):
     def connect(self) -> None:
         """Connect as root, and require that the host has the tools that Lastro uses.
 
-        Raises: HostError when the host cannot be reached; HostUnfit when it lacks a tool; NeedsRoot when the user is
-        neither root nor may become root without a password."""
+        Raises: HostError when the host cannot be reached; HostUnfit when it lacks a tool; NeedsRoot without root."""
         self._connections.open()
         self._lost = None
         script = "id -u; for t; do command -v $t >/dev/null || echo $t; done"
@@ -126,8 +125,7 @@ class SshHost(Host):
     def recover(self) -> None:
         """Reconnect after a loss, and end processes of this session that still run there.
 
-        Raises: HostError when the host stays unreachable, or when a process that later trials need (`lasting` in
-        `spawn`) was lost with the connection."""
+        Raises: HostError when the host stays unreachable, or a `lasting` process was lost with the connection."""
         if self._lost is None:
             return
         self.close()

@@ -263,9 +263,8 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
         common = read_shape(document, problems, GuestShape)
         if not common.guests:
             return TestbedFile({}, problems.file, _guest(common, common, problems))
-        plans = {
-            name: _guest(common, table, problems.below("guests", name), name) for name, table in common.guests.items()
-        }
+        guests = common.guests.items()
+        plans = {name: _guest(common, table, problems.below("guests", name), name) for name, table in guests}
         return TestbedFile({}, problems.file, None, plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 

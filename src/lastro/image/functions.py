@@ -179,9 +179,8 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
             if not argv:
                 raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
             directories = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
-            paths = (
-                follow_links(members, posixpath.join("/", installed.directory, each, argv[0])) for each in directories
-            )
+            places = (posixpath.join("/", installed.directory, each, argv[0]) for each in directories)
+            paths = (follow_links(members, place) for place in places)
             named = (members[path] for path in paths if path in members)
             program = next((member for member in named if member.isfile() or member.islnk()), None)
             if program is None or not program.mode & 0o111:

@@ -199,8 +199,7 @@ def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: S
 def _as_before_debian_13(extract: Path) -> None:
     """Change extracted packages to the layout of Debian 12: links to /usr, unpacked modules, and kernels in /boot.
 
-    Since Debian 13, the links are in another package, base-files. Since Debian 14, a kernel and its configuration are
-    in the directory of the kernel's modules."""
+    Since Debian 13, base-files has the links. Since Debian 14, a kernel is in the directory of its modules."""
     for name in ("bin", "lib", "lib64", "sbin"):
         if not (extract / name).exists():
             (extract / name).symlink_to(f"usr/{name}")

@@ -1,8 +1,7 @@
 """The files of a virtual machine that is the host of a testbed: its kernel, its disks, and Docker's AppArmor profile.
 
 Its root is a second root filesystem, which has Debian packages only: sshd, the tools that Lastro runs on a host, and
-what the platforms require. A second disk has the root filesystem of instances. Platforms whose instances are virtual
-machines boot these from the same disk."""
+what the platforms require. A second disk has the root filesystem of instances, virtual machines included."""
 
 from __future__ import annotations
 

@@ -55,10 +55,8 @@ class ImageAdditions:
     files: tuple[str, ...] = ()  # programs or directories of this host, to copy to /usr/local/bin
     functions: tuple[OwnFunction, ...] = ()  # of the user's own; `functions.with_functions` adds them
 
-    def combined_with(self, other: ImageAdditions) -> ImageAdditions:
-        return ImageAdditions(
-            self.packages + other.packages, self.files + other.files, self.functions + other.functions
-        )
+    def combined_with(self, more: ImageAdditions) -> ImageAdditions:
+        return ImageAdditions(self.packages + more.packages, self.files + more.files, self.functions + more.functions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,7 @@ class Cri(Containerd):
 def image_archive(layer: str, name: str) -> bytes:
     """Return an OCI image layout, as a tar, of an image whose one layer has been unpacked.
 
-    `layer` is the SHA-256 of the layer's archive. containerd does not read this archive, since it has a snapshot of the
-    layer, so an empty one stands for it."""
+    `layer` is the SHA-256 of the layer's archive. containerd has a snapshot of it, so an empty archive will do."""
     environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
     machine = platform.machine()
     config = {

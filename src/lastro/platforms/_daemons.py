@@ -17,8 +17,7 @@ class DaemonEnded(PlatformError):
 def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
     """Check that no daemon ends inside the block.
 
-    `ended` returns the name of a daemon that has ended since the beginning of the block, even if another one has
-    replaced it; None if none has ended.
+    `ended` returns the name of a daemon that has ended since the block began, even if replaced by another; or None.
 
     Raises: DaemonEnded at the end of the block. It replaces a TrialError of the block, which it may have caused."""
     try:

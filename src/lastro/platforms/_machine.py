@@ -26,8 +26,7 @@ _GONE = "lastro: the guest is gone: "  # printed by the client before the reason
 def most_precise_sample(text: str) -> ClockSample:
     """Return the most precise clock reading in `text`, as the client printed it: the one that took the shortest time.
 
-    Each line is a reading of four times in ns: the host's clock before and after, the guest's clock, the guest's wall
-    clock. Raises: ValueError if `text` has no reading."""
+    Each line is a reading of four times in ns: host before and after, guest, guest's wall clock. Raises: ValueError."""
     readings = [[int(word) for word in line.split()] for line in text.splitlines()]
     before, after, guest, real = min(readings, key=lambda reading: reading[1] - reading[0])
     return ClockSample((before + after) / 2e9, guest / 1e9, real / 1e9, (after - before) / 2e9)

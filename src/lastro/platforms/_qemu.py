@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import Unavailable
-from lastro.host.base import Host
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._machine import PORTS, SOCKET_PATTERN
@@ -141,7 +140,9 @@ class QemuPlatform(Hypervisor):
     def _command_line(self, testbed: Testbed, spec: InstanceSpec, is_microvm: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
         if is_microvm:  # it has no other clock by which to measure the rate of its cycle counter
-            words += ["pci=off", f"tsc_early_khz={_tsc_khz(testbed.host)}"]
+            lines = testbed.host.read_text("/proc/cpuinfo").splitlines()
+            mhz = next((line.partition(":")[2] for line in lines if line.startswith("cpu MHz")), "2000")
+            words += ["pci=off", f"tsc_early_khz={round(float(mhz) * 1000)}"]  # QEMU emulates the host's rate
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
@@ -174,13 +175,6 @@ class QemuPlatform(Hypervisor):
             "root filesystem": f"ext4 on a disk of its own ({'raw' if raw else 'qcow2 over raw'})",
             "instance's disk": f"{testbed.scratch_dir.parent}" + ("" if raw else f", over {self.guest.disk.parent}"),
         }
-
-
-def _tsc_khz(host: Host) -> int:
-    """Return the rate of the host's cycle counter in kHz. The counter that QEMU emulates has the same rate."""
-    lines = host.read_text("/proc/cpuinfo").splitlines()
-    rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
-    return round(float(next(rates, "2000")) * 1000)
 
 
 def _control(home: Path, kind: str) -> list[str]:

@@ -200,9 +200,8 @@ class Instance:
         the output is read. Inside `watch`, the apparatus counts what else is active on the host.
 
         Raises: CommandFailed if the instance ends, or if `check` is true and the exit code is not 0; CommandTimeout."""
-        gate = Gate(
-            self.testbed.host.spawn(self._inside(measure_argv(self._memory_file(), argv)), fed=True, whole=True), argv
-        )
+        inside = self._inside(measure_argv(self._memory_file(), argv))
+        gate = Gate(self.testbed.host.spawn(inside, fed=True, whole=True), argv)
         witness = ApparatusWitness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
         with gate.running():
             if self._wake_ups_per_message is None:

@@ -225,9 +225,8 @@ class Docker(Platform):
         is refused. Raises: PlatformError."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         try:
-            container = testbed.host.run(
-                [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
-            ).text.strip()
+            command = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
+            container = testbed.host.run(command).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
         if re.fullmatch("[0-9a-z]+", container) is None:

@@ -167,12 +167,9 @@ def _masking_mounts() -> list[str]:
     """Return mount entries that make the paths in READ_ONLY read-only, and hide those in MASKED."""
     options = "bind,ro,nosuid,noexec,nodev,optional"
     read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in container.READ_ONLY]
-    files = [
-        f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in container.MASKED if path.startswith("/proc")
-    ]
-    directories = [
-        f"tmpfs {path.strip('/')} tmpfs ro,optional 0 0" for path in container.MASKED if path.startswith("/sys")
-    ]
+    masked = container.MASKED
+    files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in masked if path.startswith("/proc")]
+    directories = [f"tmpfs {path.strip('/')} tmpfs ro,optional 0 0" for path in masked if path.startswith("/sys")]
     return [*read_only, *files, *directories]
 
 

@@ -115,8 +115,7 @@ class OciPlatform(Platform):
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """Return a script that mounts the writable layer in a new mount namespace, and runs the container there.
 
-    The mount disappears with the container. If the container has a user namespace, its root filesystem is a copy in
-    which the files of root belong to FIRST_ID."""
+    The mount disappears with the container. With a user namespace, root's files belong to FIRST_ID."""
     tree = testbed.image.tree
     owner = 0
     if spec.security.user_namespace:

@@ -91,9 +91,8 @@ class Podman(Platform):
         for program in (self.chosen_path("podman"), self.chosen_path(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
         self.require_programs(testbed)
-        others = [
-            str(self.chosen[each.name]) for each in (_RUNTIME, _NETWORKS) if self.chosen[each.name] != each.default
-        ]
+        chosen = {each: self.chosen[each.name] for each in (_RUNTIME, _NETWORKS)}
+        others = [str(level) for option, level in chosen.items() if level != option.default]
         directory = "-".join(["podman", *others]) + suffix(self.programs)
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)

@@ -99,9 +99,8 @@ def _finding(
         reason = f"this host has no program '{needs.program}', and Lastro does not download it"
         return UnmetRequirements(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
-        return UnmetRequirements(
-            part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name)
-        )
+        reason = f"it is built with Go, but {go_obstacle}"
+        return UnmetRequirements(part, reason=reason, remedy=_GO_REMEDY.format(name=part.name))
     return UnmetRequirements(part, packages, needs.recipe)
 
 
@@ -140,7 +139,5 @@ def _with_reason(finding: UnmetRequirements, failures: Mapping[str, str]) -> Unm
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
         return UnmetRequirements(part, reason=reason, remedy="add a source that has it, or choose another part")
-    reason = failures.get(str(finding.recipe), "the build produced no program")
-    return UnmetRequirements(
-        part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again"
-    )
+    reason = f"its build failed: {failures.get(str(finding.recipe), 'the build produced no program')}"
+    return UnmetRequirements(part, reason=reason, remedy="fix that, and run `lastro setup` again")

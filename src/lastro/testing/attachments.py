@@ -68,9 +68,8 @@ class AttachmentContract:
     def trio(cls, testbed: Testbed, platform: Platform) -> Iterator[list[Instance]]:
         """Yield three running instances without links."""
         with ExitStack() as stack:
-            yield [
-                stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")
-            ]
+            specs = [InstanceSpec(name, name) for name in ("aa", "bb", "cc")]
+            yield [stack.enter_context(platform.start(testbed, spec)) for spec in specs]
 
     def test_two_instances_reach_each_other_and_nobody_else(
         self, testbed: Testbed, links: Attachment, trio: list[Instance]

@@ -75,14 +75,12 @@ class InstrumentContract:
                 assert measure(_LIMIT_S) == reading, "the same output is the same reading"
             for text in (*FOREIGN, result[: len(result) // 3]):
                 with tape.playing(text):
-                    damaged_reading = _reading_or_none(measure)
-                assert damaged_reading is None or damaged_reading.invalid_because, (
-                    f"it took {text[:80]!r} for a measurement"
-                )
+                    damaged = _reading_or_none(measure)
+                assert damaged is None or damaged.invalid_because, f"it took {text[:80]!r} for a measurement"
             for text in damaged_versions(result, _VERSIONS):
                 with tape.playing(text):
-                    if damaged_reading := _reading_or_none(measure):
-                        self._assert_declared(damaged_reading)
+                    if damaged := _reading_or_none(measure):
+                        self._assert_declared(damaged)
             if issubclass(part, Workload):
                 began_s = time.monotonic()
                 with suppress(CommandTimeout):

@@ -22,8 +22,7 @@ FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "
 class Tape:
     """A record of the output of all commands on a host, for replaying.
 
-    `printed_by` is a word in the command that prints the tool's result; if it is empty, the result is the output of the
-    command that printed most."""
+    `printed_by` is a word in the command that prints the tool's result; or else the longest output is the result."""
 
     def __init__(self, host: Host, printed_by: str = "") -> None:
         self._host, self._printed_by = host, printed_by
