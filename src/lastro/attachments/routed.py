@@ -1,7 +1,6 @@
 """The DUT routes between the two ends of a segment.
 
-Each port has its own link to the DUT. There is no bridge and no address translation, as with Calico. The DUT is one
-more hop on the path of each segment."""
+Each port has its own link to the DUT, as with Calico: no bridge, no translation, and one more hop in each segment."""
 
 from __future__ import annotations
 

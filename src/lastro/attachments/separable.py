@@ -46,8 +46,7 @@ def run_in_namespaces(testbed: Testbed, lines: Mapping[str, Sequence[str]], prog
 class SwitchedLinks(SeparableLinks, BatchLinks):
     """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each.
 
-    With the option `vlan`, each end is an access port: its frames are untagged, and inside the switch they belong to
-    that VLAN (IEEE 802.1Q)."""
+    With the option `vlan`, each end is an access port: untagged outside, in that VLAN (IEEE 802.1Q) in the switch."""
 
     options = (VLAN,)
 

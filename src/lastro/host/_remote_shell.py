@@ -82,8 +82,7 @@ class Answer:
 class Shell:
     """A shell on the remote host, which occupies one session of a connection; `release` frees that session.
 
-    `servers` are the PIDs of the sshd processes that serve the shell. `spent` is the CPU time that the shell and its
-    commands had used at its last answer."""
+    `servers` are the PIDs of its sshd processes. `spent` is the CPU time of shell and commands at its last answer."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release

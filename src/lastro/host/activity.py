@@ -102,8 +102,7 @@ class ActivityReading:
     def busiest(self, before: ActivityReading, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
         """Return the process with the most user CPU time since the reading `before`, and how many CPUs it kept busy.
 
-        The number of CPUs is an average, such as 0.3. Processes with a PID in `own` are ignored. None when no other
-        process used CPU time."""
+        The number of CPUs is an average, such as 0.3. PIDs in `own` are ignored. None when no other used CPU time."""
         busiest, most_s = None, 0.0
         for pid, process in self.processes.items():
             earlier = before.processes.get(pid)

@@ -101,8 +101,7 @@ def machine(host: Host) -> dict[str, Any]:
 def controller() -> dict[str, str]:
     """Return `hostname` and `machine` of the machine on which Lastro itself runs, even if it measures another one.
 
-    `machine` is a keyed hash of the machine ID, because machine-id(5) asks to keep the ID confidential. It is empty if
-    the machine has no ID."""
+    `machine` is a keyed hash of the machine ID, which machine-id(5) asks to keep confidential; empty without an ID."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
@@ -202,8 +201,7 @@ def _speeds(host: Host) -> dict[str, str]:
 def _cpu_model(first: Mapping[str, str]) -> str:
     """Return the CPU model from the fields of the first CPU in /proc/cpuinfo; empty if none of them names it.
 
-    ARM reports the numbers of the implementer and the part instead (Linux, arch/arm64/kernel/cpuinfo.c). On POWER, the
-    field is `cpu`; on RISC-V, `uarch`."""
+    ARM has numbers of implementer and part (Linux, arch/arm64/kernel/cpuinfo.c), POWER has `cpu`, RISC-V `uarch`."""
     for key in ("model name", "cpu", "uarch"):
         if first.get(key):
             return first[key]

@@ -80,8 +80,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def _readable() -> Iterator[None]:
     """Ignore an OSError inside the block, so that a file that cannot be read is skipped.
 
-    An OSError is still raised when no file can be opened, for lack of descriptors or memory: otherwise, all facts would
-    be recorded as absent."""
+    An OSError is still raised for lack of descriptors or memory: otherwise, all facts would be recorded as absent."""
     try:
         yield
     except OSError as error:

@@ -35,8 +35,7 @@ class FileReadings:
 class TimedSpan:
     """When a block of commands began and ended on the host's monotonic clock, and how long it took.
 
-    On a remote host, the block begins when the first command starts there, and ends when the last command ends;
-    `took_s` does not include network delays."""
+    On a remote host, from the start of the first command to the end of the last; `took_s` excludes network delays."""
 
     began_s: float = 0.0
     ended_s: float = 0.0

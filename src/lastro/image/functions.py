@@ -198,8 +198,7 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
 def follow_links(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     """Return the path to which `path` leads when the symbolic links among `members` are followed.
 
-    `members` are the files by path, relative to the root from which absolute links start. The result is relative to
-    this root, too, and may be a file that does not exist."""
+    `members` are the files by path, relative to the root of absolute links. So is the result, which may not exist."""
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):
         parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]

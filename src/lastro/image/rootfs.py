@@ -75,8 +75,7 @@ class ImageRecipe:
     def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
         """Return the recipe of an image with the usual packages, the host's `click` if it has one, and `needs`.
 
-        If `snapshot` is None, the environment variable LASTRO_SNAPSHOT is used, or else today's mirror. Raises:
-        InputError if the variable or `snapshot` is not a valid time."""
+        Without `snapshot`, LASTRO_SNAPSHOT is used, or else today's mirror. Raises: InputError for an invalid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or ImageAdditions()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
@@ -141,8 +140,7 @@ def checked_image(image: Image, host: Host) -> Image:
 def on_host(image: Image, host: Host, store: Path) -> Image:
     """Return the image on `host`: `image` itself, unless the host is remote.
 
-    For a remote host, it is a copy below `store`, which is made once, and is verified. Raises: ImageError when the copy
-    is incomplete, or the host has another architecture."""
+    For a remote host, it is a verified copy below `store`. Raises: ImageError, also for another architecture."""
     if not isinstance(host, SshHost):
         return image
     copy, here = Image(image.digest, store / image.name), platform.machine()
@@ -167,8 +165,7 @@ def on_host(image: Image, host: Host, store: Path) -> Image:
 def shifted_tree(image: Image, original: Image, first_id: int, host: Host) -> Path:
     """Return a copy of the image's tree with `first_id` added to the owner and group of every file.
 
-    A user namespace runs the copy. It is made once, on `host`, next to the tree of `image`. `original` is the same
-    image on this machine; the copy is compared with it.
+    A user namespace runs the copy, which is made once, on `host`, and compared with `original`, the same image here.
 
     Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"

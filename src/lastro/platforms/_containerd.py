@@ -1,7 +1,6 @@
 """A private containerd: its own root, state and socket, in a mount namespace with its own /run.
 
-So files that containerd, its shims and its client have at fixed paths, such as /run/containerd, are private, too. The
-root remains between campaigns, as a cache of the image."""
+So fixed paths of its programs, such as /run/containerd, are private, too. The root remains as a cache of the image."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LOAD = (
 
 
 class MeterContract:
-    """The contract of a meter: on an instance of runc, it reads a known load and nothing else; no counter decreases."""
+    """The contract of a meter: it reads a known load, and nothing after its stop; no counter decreases."""
 
     meter: ClassVar[str]
     unread: ClassVar[frozenset[str]] = frozenset()  # metrics that a reading may lack: some kernels do not report them

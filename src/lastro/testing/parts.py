@@ -72,7 +72,7 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """The contract of a function: in runc containers, a ping from end to end crosses it, and its counters count it."""
+    """The contract of a function: a ping from end to end crosses it, and its counters count the ping."""
 
     function: ClassVar[str]
 

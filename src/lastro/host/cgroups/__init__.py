@@ -1,7 +1,6 @@
 """Control groups, version 1 (one tree per controller) and version 2 (one tree), behind one small interface.
 
-Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: the kernel's
-admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
+Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: admin-guide/cgroup-v1 and -v2."""
 
 from __future__ import annotations
 
