@@ -40,10 +40,7 @@ _POLL_S = 0.25
 _PORTS_TRIED = 5
 _FIRST_ROOT = 2  # the drive of the first root filesystem of instances, after the root of the guest and its keys
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
-_LSM = {
-    "apparmor": ("apparmor=1", "security=apparmor"),
-    "none": ("lsm=landlock,lockdown,yama,bpf",),
-}
+_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("lsm=landlock,lockdown,yama,bpf",)}
 _NAMES = {"apparmor": "AppArmor"}
 _FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # kernel modules; of the first two, one loads
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
@@ -73,17 +70,13 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 
 @dataclass(frozen=True, slots=True)
 class BootedGuest:
-    """A guest that has booted.
-
-    `target` is how ssh reaches it. `home` is its directory on this machine, which is removed when the guest ends. `pid`
-    is the PID of its QEMU process. `facts` are its chapter of provenance. `steps` are the transcript records of the
-    commands that booted it."""
+    """A guest that has booted."""
 
     target: SshTarget
-    home: Path
-    pid: int
-    facts: Mapping[str, Any]
-    steps: tuple[dict[str, Any], ...]
+    home: Path  # its directory on this machine, which is removed when the guest ends
+    pid: int  # of its QEMU process
+    facts: Mapping[str, Any]  # its chapter of provenance
+    steps: tuple[dict[str, Any], ...]  # the transcript records of the commands that booted it
 
 
 @contextmanager
@@ -141,15 +134,12 @@ def several_guests_chapter(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
     `facts` is {name of a guest: its own chapter}. If the kernels differ, `full_title` names them. `title` does not,
     because it identifies the guests, and the kernels are in the chapter of the host. A release or hash that is common
-    to all guests is given once; otherwise it is given for each guest. `partly` is true if only some guests are
-    emulated."""
-    chapter: dict[str, Any] = {
-        "title": _several_guests_title({name: str(guest["title"]) for name, guest in facts.items()})
-    }
+    to all guests is given once; otherwise it is given for each guest. `partly` is true if only some are emulated."""
+    titles = {name: str(guest["title"]) for name, guest in facts.items()}
+    chapter: dict[str, Any] = {"title": _several_guests_title(titles)}
     if len({guest["kernel"] for guest in facts.values()}) > 1:
-        chapter["full_title"] = _several_guests_title(
-            {name: f"{guest['title']} with {guest['kernel']}" for name, guest in facts.items()}
-        )
+        with_kernels = {name: f"{title} with {facts[name]['kernel']}" for name, title in titles.items()}
+        chapter["full_title"] = _several_guests_title(with_kernels)
     known = [key for key in _BOOTED if all(key in guest for guest in facts.values())]
     chapter |= {key: _digests_text({name: str(guest[key]) for name, guest in facts.items()}) for key in known}
     fixed = [name for name, guest in facts.items() if "address_randomization" in guest]
@@ -171,9 +161,8 @@ def _several_guests_title(titles: Mapping[str, str]) -> str:
 
 def _make_keys_and_disk(host: Host, home: Path, files: GuestHost, plan: GuestPlan) -> None:
     """Make the SSH keys for this boot, and the disk with the guest's files: a tar, so it needs no file system."""
-    host.run(
-        ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
-    )  # the first for a script that repeats it
+    # The parent is for a script that repeats it.
+    host.run(["mkdir", "-p", str(home.parent), str(home), str(home / "inside")])
     for key in (home / "key", home / "inside/host_key"):
         host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lastro", "-f", str(key)])
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
@@ -245,7 +234,9 @@ class _GuestBoot:
         if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
-            port = _free_port()
+            with socket.socket() as listener:
+                listener.bind(("127.0.0.1", 0))
+                port = int(listener.getsockname()[1])
             qemu = self._qemu(accelerator, port)
             try:
                 self._wait(qemu, port, _PATIENCE_S[accelerator])
@@ -316,8 +307,7 @@ class _GuestBoot:
         """Return the guest kernel's parameters.
 
         In software, mitigations are off: an emulated processor has none of the flaws that they mitigate. Randomized
-        addresses are off, too: QEMU must translate a program again if its addresses have changed, so without this, a
-        program that has run before would take twice as long to start."""
+        addresses are off, too: otherwise, QEMU would translate each program again, and its start take twice as long."""
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
         console = "hvc0" if self.files.xen else "ttyS0"
         words = [f"console={console}", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
@@ -368,17 +358,8 @@ def _has_kvm() -> bool:
     return os.access("/dev/kvm", os.W_OK)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def _console(host: Host, home: Path) -> str:
-    try:
-        return host.read_text(str(home / "console.log"))
-    except OSError:
-        return ""
+    return host.read_or_empty(str(home / "console.log"))
 
 
 def _fault(host: Host, home: Path) -> str:

@@ -158,8 +158,7 @@ def _is_entering_a_block(frame: FrameType | None) -> bool:
     """Return whether the signal interrupted contextlib, which may be entering a `with` block.
 
     An exception between the `yield` of a context manager and the start of its block would skip the clean-up. On a busy
-    host, the timer may fire before the previous handler has returned. So this function looks at the code that the first
-    handler interrupted."""
+    host, the timer may fire before the previous handler has returned. So what the first handler interrupted counts."""
     interrupted = frame
     while frame is not None:
         if frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name in _HANDLERS:

@@ -3,12 +3,10 @@
 To add a part, add its module; no other file changes. Three places are scanned: the package of the kind
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
 points of the group with the package's name. A module of Lastro that cannot be imported is listed as a broken part; the
-reason is raised when the part is requested. The same is true of a module from the other two places that fails in any
-way.
+reason is raised when the part is requested. So is a module from the other two places that fails in any way.
 
 A file of a folder is imported as a module whose name depends on its whole path, so files of the same name in several
-folders are several modules. So a variant may use its own versions of the parts in LASTRO_PARTS (`versions_in`,
-`using_versions`)."""
+folders are several modules. So a variant may use its own versions of these parts (`using_versions`)."""
 
 from __future__ import annotations
 
@@ -209,9 +207,8 @@ def user_parts(kind: str) -> dict[str, PartInfo]:
 def versions_in(copies: Mapping[Path, str]) -> PartsByKind:
     """Return {kind: its parts} with the parts in `copies` in place of those in the folders of LASTRO_PARTS.
 
-    `copies` is {copy of such a folder: its version, for messages}. A part that only the present folders have is a
-    broken part. A broken module in `copies` is left out if another part has its name.
-    Raises: InputError when two parts have the same name."""
+    `copies` is {copy of such a folder: its version, for messages}. A part that only the present folders have is broken.
+    A broken module gives way to a part of its name. Raises: InputError when two parts have the same name."""
     found, versions = {}, ", ".join(copies.values())
     for kind in KINDS:
         present = user_parts(kind)
@@ -261,11 +258,9 @@ def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
 
 
 class HasKind(Protocol):
-    """A type for the base class of a kind of part, such as `Platform`, and for its subclasses.
+    """A type for the base class of a kind of part, such as `Platform`, and for its subclasses."""
 
-    `kind` is the name of the kind, such as "platform"."""
-
-    kind: str
+    kind: str  # its name, such as "platform"
 
 
 P = TypeVar("P", bound=HasKind)

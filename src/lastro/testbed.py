@@ -197,10 +197,8 @@ def guest_testbeds(
     with ExitStack() as stack:
         for plan in plans:
             machine = stack.enter_context(booted_guest(controller, (image, *more), plan))
-            directory = machine.home / "ledger"
-            guest_session = stack.enter_context(
-                remote_session(controller, machine.target, purpose, directory=directory)
-            )
+            own = remote_session(controller, machine.target, purpose, directory=machine.home / "ledger")
+            guest_session = stack.enter_context(own)
             guest_image = rootfs.on_host(image, guest_session.host, guest_session.state / "rootfs")
             bed = stack.enter_context(local_testbed(guest_session, guest_image))
             steps = (*machine.steps, *bed.preparation)
@@ -233,18 +231,13 @@ def spread_testbed(
             host_image = rootfs.on_host(image, host_session.host, host_session.state / "rootfs")
             stack.enter_context(_mounted_read_only(host_session, host_image))
             groups = _count_io(host_session, detect(files=host_session.host.view))
-            remote_controller = None if host_session is controller else controller
-            beds[role] = Testbed(
-                host_session.host,
-                host_session,
-                host_image,
-                groups,
-                "",
-                cpus=plan.cpus,
-                cards=plan.links,
-                controller=remote_controller,
-            )
-            _require_cpus(role, beds[role])
+            bed = Testbed(host_session.host, host_session, host_image, groups, "", cpus=plan.cpus, cards=plan.links)
+            beds[role] = bed if host_session is controller else replace(bed, controller=controller)
+            if lacking := parse_cpus(bed.cpus or "") - set(bed.usable_cpus):
+                raise HostError(
+                    f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
+                    "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",
+                )
         dut = beds.pop("dut")
         with _dut_namespace(dut.session, "dut") as name:
             yield replace(dut, dut=name, others=beds, preparation=tuple(dut.host.transcript.records))
@@ -273,8 +266,7 @@ def with_roots(bed: Testbed, images: Mapping[RootChange, Image], purpose: str) -
 def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
     """Yield a testbed on the hosts of `bed` for a variant; its device under test has `image`.
 
-    It has sessions of its own, and so its own daemons and namespaces. Roles that are not under test keep the root
-    filesystem of `bed`."""
+    It has sessions of its own, and so its own daemons and namespaces. Other roles keep the root filesystem of `bed`."""
     from lastro.host.remote import session_beside
 
     with ExitStack() as stack:
@@ -302,9 +294,7 @@ def _on_root(bed: Testbed, image: Image, purpose: str) -> Iterator[Testbed]:
 
 @contextmanager
 def _mounted_read_only(session: Session, image: Image) -> Iterator[None]:
-    """Mount the image read-only and nosuid on the host, inside the block.
-
-    Instances mount layers over it that are writable and honour setuid bits."""
+    """Mount the image read-only and nosuid inside the block; layers over it are writable and honour setuid."""
     with session.host.recorded():  # not part of a trial
         tree = str(image.tree)
         place = mount_point(session.host, tree)
@@ -325,20 +315,9 @@ def _count_io(session: Session, groups: Cgroups) -> Cgroups:
     return groups
 
 
-def _require_cpus(role: str, bed: Testbed) -> None:
-    lacking = parse_cpus(bed.cpus) - set(bed.usable_cpus) if bed.cpus else set()
-    if lacking:
-        raise HostError(
-            f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
-            "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",
-        )
-
-
 @contextmanager
 def with_new_dut(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """Yield a copy of the testbed whose device under test has a new network namespace without links.
-
-    `role` is the last part of the namespace's name."""
+    """Yield the testbed with a new namespace of the DUT, without links; `role` is the last part of its name."""
     with _dut_namespace(testbed.session, role) as netns:
         yield replace(testbed, dut=netns)
 

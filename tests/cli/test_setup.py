@@ -21,7 +21,7 @@ import pytest
 from lastro import cli, registry
 from lastro.instruments import jmeter
 from lastro.requirements import Requirements
-from lastro.setup import run as running
+from lastro.setup import scripts as running
 from lastro.setup.machine import Machine
 from lastro.setup.scripts import DEBIAN, HERE, RECIPES, SetupStep, apt_step
 from lastro.setup.selection import select

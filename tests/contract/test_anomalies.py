@@ -6,8 +6,8 @@ import pytest
 
 from lastro import registry
 from lastro.anomalies.base import Dose
-from lastro.host.caches import last_level_cache_bytes
 from lastro.host.local import LocalHost
+from lastro.host.processors import last_level_cache_bytes
 from lastro.study.levels import split_options
 from lastro.testing import AnomalyContract
 from lastro.units import MIB

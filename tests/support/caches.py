@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lastro.host import caches
+from lastro.host import processors
 
 LARGE = 260 << 20  # of a large server: STREAM's arrays are four times as long
 
@@ -16,7 +16,7 @@ LARGE = 260 << 20  # of a large server: STREAM's arrays are four times as long
 def cache_of(n_bytes: int) -> Iterator[None]:
     """Plans made in the block are for a host whose CPUs have so much."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(caches, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
-        caches.local_cache_bytes.cache_clear()
+        patch.setattr(processors, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
+        processors.local_cache_bytes.cache_clear()
         yield
-    caches.local_cache_bytes.cache_clear()
+    processors.local_cache_bytes.cache_clear()

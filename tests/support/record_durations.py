@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lastro.host.caches import local_cache_bytes
+from lastro.host.processors import local_cache_bytes
 from lastro.results.store import Store
 
 

@@ -16,9 +16,10 @@ import pytest
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.image import guest
-from lastro.platforms._machine import PORTS, SOCKET_PATTERN, GuestInstance, drift
+from lastro.platforms._machine import PORTS, SOCKET_PATTERN, GuestInstance
 from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
+from lastro.validity import drift
 
 from ..support.products import one_of
 

@@ -16,8 +16,8 @@ import pytest
 from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.errors import CommandFailed, Unavailable
-from lastro.host.caches import last_level_cache_bytes
 from lastro.host.cgroups import Resources, block_device_of
+from lastro.host.processors import last_level_cache_bytes
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.base import NEIGHBOUR, Isolation, MeasuredUse, Profile, isolate, parts_of
 from lastro.isolation.cgroups import CgroupLimits

@@ -15,7 +15,7 @@ from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.testbed import Testbed
 from lastro.testing.attachments import contents
-from lastro.testing.killing import nothing_is_left_after_a_kill
+from lastro.testing.ending import nothing_is_left_after_a_kill
 from lastro.testing.network import reaches
 from lastro.testing.subject import trial_leftovers
 

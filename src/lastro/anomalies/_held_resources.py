@@ -11,22 +11,19 @@ from typing import ClassVar
 
 from lastro.anomalies.base import LEAST_SHARE, OVER_LIMIT, Anomaly, Demand, Dose, KernelUse
 from lastro.errors import PlatformError
-from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 
 N_OBJECTS = 16_000  # that the workers hold together, unless limited
-_LEAST_FREE_PER_OBJECT = 4  # files that the host can still open, for each object: the load takes at most a quarter
+_LEAST_FREE = 4 * N_OBJECTS  # files that the host can still open: the load takes at most a quarter
+_FILE_COUNTS = "/proc/sys/fs/file-nr"  # allocated, free, most. Source: proc_sys_fs(5)
 _SCRIPT = Path(__file__).with_name("hold.pl")
 
 
 class HeldResourceAnomaly(Anomaly):
-    """An anomaly that holds many kernel objects, and closes and reopens them without pause.
+    """An anomaly that holds many kernel objects, and closes and reopens them without pause."""
 
-    `objects` is their name in the plural. The limit on the open files of a process applies to each worker
-    separately."""
-
-    objects: ClassVar[str]
+    objects: ClassVar[str]  # their name in the plural
     program = "perl"
     script = _SCRIPT
 
@@ -42,10 +39,15 @@ class HeldResourceAnomaly(Anomaly):
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
         """Check that the host has room for the load, and yield a function that returns how many objects it holds.
 
-        Raises: PlatformError when the load would take more than a quarter of the files that the host can still
-        open."""
+        Raises: PlatformError when the load would take more than a quarter of the files that are left on the host."""
         if neighbour.shares_kernel:
-            _require_room(neighbour.testbed.host, self.name)
+            allocated, _, most = map(int, neighbour.testbed.host.read_text(_FILE_COUNTS).split())
+            if most - allocated < _LEAST_FREE:
+                raise PlatformError(
+                    f"the anomaly '{self.name}' did not start: the host can open {most - allocated} more files, and the"
+                    f" load would take {N_OBJECTS}, more than a quarter of them",
+                    f"set the sysctl fs.file-max to {allocated + _LEAST_FREE} or more",
+                )
         with super().prepared(neighbour) as taken:
             yield taken
 
@@ -56,16 +58,3 @@ class HeldResourceAnomaly(Anomaly):
             return f"{held}, more than its limit of {allowed} allows: the limit is not in force"
         wanted = min(N_OBJECTS, allowed)
         return f"{held}, less than half of {wanted}" if dose.held < LEAST_SHARE * wanted else None
-
-
-def _require_room(host: Host, name: str) -> None:
-    """Check that the load takes at most a quarter of the files that the host can still open. Source: proc_sys_fs(5).
-
-    `name` is the name of the anomaly. Raises: PlatformError when the load would take more."""
-    allocated, _, most = (int(word) for word in host.read_text("/proc/sys/fs/file-nr").split())
-    if most - allocated < _LEAST_FREE_PER_OBJECT * N_OBJECTS:
-        raise PlatformError(
-            f"the anomaly '{name}' did not start: the host can open {most - allocated} more files, and the load would"
-            f" take {N_OBJECTS}, more than a quarter of them",
-            f"set the sysctl fs.file-max to {allocated + _LEAST_FREE_PER_OBJECT * N_OBJECTS} or more",
-        )

@@ -3,8 +3,7 @@
 The link may lead through a function, an instance that forwards packets. The function then has a second veth pair to the
 peer. At the neighbour's end, a token bucket (tc-tbf(8)) limits the rate to that of the neighbour's isolation, or else
 to `MOST_BPS`. Both cases have the same queueing discipline, so that only the rate differs. A container has no
-CAP_NET_ADMIN, so it cannot remove the bucket. If the neighbour is attached to a link of the chain instead, its port
-there gets the same token bucket."""
+CAP_NET_ADMIN, so it cannot remove the bucket. On a link of the chain, the neighbour's port gets the same bucket."""
 
 from __future__ import annotations
 
@@ -31,14 +30,12 @@ _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A link over which a neighbour sends, by the interface `device` in the neighbour's network namespace `netns`.
-
-    `next_netns` is the network namespace at the other end of the link; empty for a link of the chain."""
+    """A link over which a neighbour sends, by the interface `device` in the neighbour's network namespace `netns`."""
 
     host: Host
     netns: str
     device: str = _DEVICE
-    next_netns: str = ""
+    next_netns: str = ""  # at the other end of the link; empty for a link of the chain
 
     def sent(self) -> KernelUse:
         """Return how much the neighbour has sent over the link so far.
@@ -58,8 +55,7 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
     """Give the neighbour its own link for the duration of the block, limited as by `limit`; yield the link.
 
     The link leads to a peer, directly or through the instance `through`.
-    Raises: Unavailable when the neighbour or `through` cannot take a link after its start; CommandFailed when the
-    kernel lacks tc-tbf(8)."""
+    Raises: Unavailable when one of the two cannot take a link after its start; CommandFailed without tc-tbf(8)."""
     if neighbour.takes_taps or neighbour.starts_on_links:
         raise Unavailable(
             "the neighbour cannot get a link of its own: this platform takes all links when an instance starts",

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from lastro.anomalies.base import LEAST_SHARE, Anomaly, Demand, Dose, KernelUse, allowed_cpus
-from lastro.host.caches import last_level_cache_bytes
 from lastro.host.cgroups import Resources
+from lastro.host.processors import last_level_cache_bytes
 from lastro.platforms.base import Instance
 from lastro.units import human_bytes
 
@@ -23,15 +23,12 @@ _USUAL_CACHE_BYTES = 32 << 20  # if the kernel does not report the cache
 
 
 class MemoryMover(Anomaly):
-    """An anomaly that moves memory of `n_caches` times the size of the last-level cache.
-
-    `operation` is the argument of its program: what to do with the memory. `verb` says in messages what it did, such
-    as "moved"."""
+    """An anomaly that moves memory of `n_caches` times the size of the last-level cache."""
 
     program = "perl"
     script = SCRIPT
-    operation: ClassVar[str]
-    verb: ClassVar[str]
+    operation: ClassVar[str]  # the argument of its program: what to do with the memory
+    verb: ClassVar[str]  # in messages, what it did, such as "moved"
     n_caches: ClassVar[int]
 
     @abstractmethod
@@ -50,8 +47,7 @@ class MemoryMover(Anomaly):
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
         """Return the demand with `memory_bytes` set to the memory of all workers together.
 
-        It is `n_caches` times the last-level cache, but at most half of the memory that is available to the neighbour
-        within its limit."""
+        It is `n_caches` times the last-level cache, but at most half of the memory that the neighbour may take."""
         resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
         cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
         most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _PARTS

@@ -49,16 +49,12 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """How much an anomaly has taken of a kernel resource, such as processes, sockets or frames on a link.
+    """How much an anomaly has taken of a kernel resource, such as processes, sockets or frames on a link."""
 
-    held: units that it holds now. used: units that it has taken so far, or that were taken on the whole host since
-    boot. refused: requests so far that a limit has refused or delayed. moved_bytes: bytes that it has sent over a link,
-    or moved in memory, so far."""
-
-    held: int = 0
-    used: int = 0
-    refused: int = 0
-    moved_bytes: int = 0
+    held: int = 0  # units that it holds now
+    used: int = 0  # units that it has taken so far, or that were taken on the whole host since boot
+    refused: int = 0  # requests so far that a limit has refused or delayed
+    moved_bytes: int = 0  # sent over a link, or moved in memory, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +84,13 @@ class Dose:
 
 
 class Anomaly(Part):
-    """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
-
-    `program` is the name of the program that makes the load, regardless of the tool that the study chooses; empty if
-    that tool makes it. `script` is the file of that program if it is one of this package, which `prepared` then copies
-    into the neighbour. `prepares` is true if `prepared` sets up more than a program, so that each platform must be
-    probed for it. `on_chain` is true if the neighbour must be attached to a link of the chain; see `over`."""
+    """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`."""
 
     kind = "anomaly"
-    program: ClassVar[str] = ""
-    script: ClassVar[Path | None] = None
-    prepares: ClassVar[bool] = False
-    on_chain: bool = False  # may depend on options
+    program: ClassVar[str] = ""  # makes the load, regardless of the study's tool; empty if that tool makes it
+    script: ClassVar[Path | None] = None  # that program's file in this package, which `prepared` copies
+    prepares: ClassVar[bool] = False  # `prepared` sets up more than a program: each platform must be probed for it
+    on_chain: bool = False  # the neighbour must be attached to a link of the chain, see `over`; may depend on options
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
@@ -134,15 +125,11 @@ class Anomaly(Part):
         return self.too_little(dose, demand, limits)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Return why a neighbour that still runs did too little, or exceeded `limits`; None if its dose is right.
-
-        The default is None."""
+        """Return why a neighbour that still runs did too little, or exceeded `limits`; None, the default, if not."""
         return None
 
     def taken(self, instance: Instance) -> KernelUse:
-        """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts.
-
-        The default is all zeros, for an anomaly that exhausts no such resource."""
+        """Return how much the neighbour has taken of the kernel resource that this anomaly exhausts, if any."""
         return KernelUse()
 
     @contextmanager
@@ -159,9 +146,8 @@ class Anomaly(Part):
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """Run the load in the neighbour while the block runs, for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, has ended, or has run for a minute. A tool that is not in
-        the page cache takes long to start if reading from the disk is limited: stress-ng and its libraries are 33 MB
-        large."""
+        The block begins when the load has reached its dose, has ended, or has run for a minute. A tool outside of the
+        page cache takes long to start if reading from the disk is limited: stress-ng has 33 MB."""
         demand = self.fitted(demand, neighbour)
         with self.prepared(neighbour) as taken:
             process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])
@@ -230,9 +216,7 @@ def dose_fraction(chosen: Mapping[str, Level]) -> float | None:
 
 
 def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:
-    """Return why the dose `did` is wrong if it differs from `asked` by more than 10 %, else None.
-
-    `text` formats a dose with its unit."""
+    """Return why `did` differs by over 10 % from the dose `asked`, else None. `text` formats a dose with its unit."""
     if abs(did - asked) <= TOLERANCE * asked:
         return None
     return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"

@@ -2,9 +2,8 @@
 
 An internal denial of service, in the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over its
 own link to many ports. Each network namespace has a connection table with its own count of entries. A packet makes
-entries only in the tables of namespaces that it crosses, and only where connections are tracked. The entries of all
-namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and one number is the limit of each count
-(nf_conntrack_max).
+entries only in the tables of namespaces that it crosses, and only where connections are tracked. All namespaces share
+one hash table (nf_conntrack_buckets), one memory, and the limit of each count (nf_conntrack_max).
 
 So the neighbour of a function that tracks connections sends through the function, which translates its flows as it does
 those of the chain. A function that tracks none has no table to fill. There the neighbour sends to a peer that tracks
@@ -33,7 +32,7 @@ from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST
 
 N_CONNECTIONS = 16_000
-_LEAST_PLACES_PER_CONNECTION = 4  # in the table, for each connection: the load takes at most a quarter
+_LEAST_PLACES = 4 * N_CONNECTIONS  # in the table: the load takes at most a quarter
 _PER_S = 2000  # datagrams once all connections exist: each connection gets one in 8 seconds
 _TIMEOUT_S = 30  # of a connection that nothing answers
 _SYSCTLS = "/proc/sys/net/netfilter"
@@ -64,14 +63,20 @@ class Conntrack(Anomaly):
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
         """Set up a link to a network namespace that tracks connections, for the duration of the block.
 
-        Yield a function that returns how many connections are tracked there, and the traffic over the link. Raises:
-        PlatformError when the connection table is too small."""
+        Yield a function that returns the connections there and the traffic. Raises: PlatformError for a small table."""
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
             with with_hint(_REMEDY):
                 host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
-            _require_room(host, inside)
+            script = f"echo {_TIMEOUT_S} > {_SYSCTLS}/nf_conntrack_udp_timeout; cat {_SYSCTLS}/nf_conntrack_max"
+            most = int(host.run([*inside, "sh", "-ec", script]).text)
+            if most < _LEAST_PLACES:
+                raise PlatformError(
+                    f"the anomaly 'conntrack' did not start: a connection table of this host holds {most} connections,"
+                    f" and the load would make {N_CONNECTIONS}, more than a quarter of them",
+                    f"set the sysctl net.netfilter.nf_conntrack_max to {_LEAST_PLACES} or more",
+                )
             put_program(neighbour, FLOOD)
             yield lambda: _use_of_table(host, inside, link)
 
@@ -86,8 +91,7 @@ class Conntrack(Anomaly):
 def ruleset(most: int | None) -> str:
     """Return nftables rules that track the neighbour's connections, and drop new ones above `most` (None: no limit).
 
-    The rules also translate the source address of packets that are forwarded to the peer, and drop ICMP errors for
-    closed ports."""
+    They also translate the source address of packets forwarded to the peer, and drop ICMP errors for closed ports."""
     limit = "accept" if most is None else f"ct count over {most} counter name {_COUNTER} drop"
     return f"""table ip {_TABLE} {{
   counter {_COUNTER} {{ }}
@@ -105,17 +109,6 @@ def ruleset(most: int | None) -> str:
   }}
 }}
 """
-
-
-def _require_room(host: Host, inside: list[str]) -> None:
-    script = f"echo {_TIMEOUT_S} > {_SYSCTLS}/nf_conntrack_udp_timeout; cat {_SYSCTLS}/nf_conntrack_max"
-    most = int(host.run([*inside, "sh", "-ec", script]).text)
-    if most < _LEAST_PLACES_PER_CONNECTION * N_CONNECTIONS:
-        raise PlatformError(
-            f"the anomaly 'conntrack' did not start: a connection table of this host holds {most} connections, and the"
-            f" load would make {N_CONNECTIONS}, more than a quarter of them",
-            f"set the sysctl net.netfilter.nf_conntrack_max to {_LEAST_PLACES_PER_CONNECTION * N_CONNECTIONS} or more",
-        )
 
 
 def _use_of_table(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:

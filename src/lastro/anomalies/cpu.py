@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from lastro.anomalies.base import DOSE, Anomaly, Demand, Dose, allowed_cpus, dose_fraction, off_dose
 from lastro.host.cgroups import Resources
-from lastro.study.model import Setting
 
 _LEAST_SHARE = 0.25  # of the CPU time that it could have: on a saturated host it competes for every slice
 
@@ -14,8 +11,7 @@ _LEAST_SHARE = 0.25  # of the CPU time that it could have: on a saturated host i
 class Cpu(Anomaly):
     name = "cpu"
     summary = "square roots on every CPU"
-
-    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
+    options = (DOSE,)
 
     def argv(self, demand: Demand) -> list[str]:
         if (fraction := dose_fraction(self.chosen)) is not None:  # stress has no option for it

@@ -5,12 +5,9 @@ disk, and when. Here each write waits until it is on the disk (O_DSYNC of open(2
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from lastro.anomalies._memory_mover import COUNTS, SCRIPT
 from lastro.anomalies.base import DOSE, WHOLE, Anomaly, Demand, Dose, off_dose
 from lastro.host.cgroups import Resources
-from lastro.study.model import Setting
 from lastro.units import human_bytes
 
 _FILE_BYTES = 128 << 20  # of all workers together
@@ -21,7 +18,7 @@ class DiskBandwidth(Anomaly):
     summary = "writes to its own disk at a stated rate (setting `anomaly_writes`); each write waits for the disk"
     program = "perl"
     script = SCRIPT
-    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
+    options = (DOSE,)
 
     def rate(self, demand: Demand) -> float:
         """Return the bytes per second that all workers write together."""

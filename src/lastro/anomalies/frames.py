@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from lastro.anomalies.base import DOSE, WHOLE, Demand, Dose, off_dose
 from lastro.anomalies.network import LINK, Network
 from lastro.host.cgroups import Resources
-from lastro.study.model import Setting
 
 _FRAME_BITS = 8 * 60  # as a link counts a frame: without the frame check sequence
 
@@ -15,7 +12,7 @@ _FRAME_BITS = 8 * 60  # as a link counts a frame: without the frame check sequen
 class PacedFrames(Network):
     name = "frames"
     summary = "sends frames of 64 bytes over a link at a stated rate (setting `anomaly_frames`)"
-    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE, LINK)
+    options = (DOSE, LINK)
 
     def per_s(self, demand: Demand) -> float:
         return DOSE.of(self.chosen) / WHOLE * demand.frames_per_s

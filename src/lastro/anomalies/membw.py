@@ -5,12 +5,9 @@ between copies, so that its cost is that of its accesses. Bytes read and bytes w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from lastro.anomalies._memory_mover import MemoryMover
 from lastro.anomalies.base import DOSE, LEAST_SHARE, TOLERANCE, Demand, Dose, allowed_cpus, dose_fraction, off_dose
 from lastro.host.cgroups import Resources
-from lastro.study.model import Setting
 from lastro.units import human_bytes
 
 
@@ -18,8 +15,7 @@ class MemoryBandwidth(MemoryMover):
     name = "membw"
     summary = "copies memory at a stated rate (setting `anomaly_bandwidth`), and rests in between"
     operation, verb, n_caches = "copy", "moved", 4  # as much as STREAM asks for
-
-    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
+    options = (DOSE,)
 
     def argv(self, demand: Demand) -> list[str]:
         return [] if dose_fraction(self.chosen) == 0 else super().argv(demand)

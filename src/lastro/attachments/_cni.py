@@ -35,14 +35,12 @@ Plugin = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Conflist:
-    """A network configuration list. `plugins` are in the order in which they add a port.
-
-    `sha256` is the hash of the file that the list was read from; it is empty if Lastro made the list."""
+    """A network configuration list."""
 
     name: str
     version: str
-    plugins: tuple[Plugin, ...]
-    sha256: str = ""
+    plugins: tuple[Plugin, ...]  # in the order in which they add a port
+    sha256: str = ""  # of the file that the list was read from; empty if Lastro made the list
 
     @property
     def types(self) -> list[str]:
@@ -50,9 +48,7 @@ class Conflist:
 
 
 def read_conflist(path: str) -> Conflist:
-    """Read the user's conflist `path` on the machine where Lastro runs.
-
-    Raises: Unavailable when the file cannot be read, or is not a conflist."""
+    """Read the user's conflist `path` on this machine. Raises: Unavailable when it cannot be read, or is none."""
     try:
         return parse_conflist(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:
@@ -176,9 +172,7 @@ def devices(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def masters(plugins: Sequence[Plugin]) -> list[str]:
-    """Return the names of the parent interfaces (`master`) that plug-ins such as macvlan expect in the node.
-
-    Raises: Unavailable when a name is not valid."""
+    """Return the parent interfaces (`master`) that plug-ins expect. Raises: Unavailable for an invalid name."""
     names = [str(plugin["master"]) for plugin in plugins if plugin.get("master")]
     for name in names:
         if not _LINK.fullmatch(name):

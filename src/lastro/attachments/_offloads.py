@@ -26,9 +26,7 @@ def switch_off_script(links: Sequence[str]) -> str:
 
 
 def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: str = ALL_OFF) -> None:
-    """Switch off the offloads of `links`, {network namespace: names of its devices}.
-
-    `command` is the shell code that runs for each device, whose name is in `$link`."""
+    """Run the shell code `command` for each device `$link` of `links`, {network namespace: names of its devices}."""
     lines = [
         f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {command}; done' - {' '.join(names)}\n"
         for netns, names in links.items()
@@ -38,20 +36,13 @@ def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], command: st
 
 
 def links_made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
-    """Return the names of the links that `ip` batches make, as {network namespace: names}.
-
-    `batches` are pairs (namespace in which the batch runs, its commands)."""
+    """Return {network namespace: names} of the links that `batches`, pairs (namespace, `ip` commands), make."""
     by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
-        for words in (half.split() for line in lines for half in _halves(line)):
+        commands = (line.replace("tuntap add dev ", "link add name ") for line in lines)
+        # A veth pair is two devices.
+        devices = (half for line in commands if line.startswith("link add ") for half in line.split(" peer "))
+        for words in map(str.split, devices):
             link_netns = words[words.index("netns") + 1] if "netns" in words else netns
             by_netns.setdefault(link_netns, []).append(words[words.index("name") + 1])
     return by_netns
-
-
-def _halves(line: str) -> list[str]:
-    """Split an `ip` command into one part for each device that it makes.
-
-    Return two parts for a veth pair, one for another device, and none for a command that makes no device."""
-    line = line.replace("tuntap add dev ", "link add name ")
-    return line.split(" peer ") if line.startswith("link add ") else []

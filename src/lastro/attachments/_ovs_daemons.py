@@ -21,13 +21,8 @@ SWITCH = "ovs-vswitchd"
 START_S = 10.0
 DIED = "`dmesg` shows whether the kernel killed a daemon for lack of memory; the next trial starts both again"
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
-_DIRECTORY_VARIABLES = (
-    "OVS_RUNDIR",
-    "OVS_DBDIR",
-    "OVS_LOGDIR",
-    "OVS_SYSCONFDIR",
-    "RUNTIME_DIRECTORY",
-)  # the last one is DPDK's
+# The last one is DPDK's.
+_DIRECTORY_VARIABLES = ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY")
 
 
 class OvsDaemons(Attachment):

@@ -5,8 +5,7 @@ instances to it. An instance of another platform, such as the bare host, gets a 
 the network's bridge. In the scenario `proxy`, instances are on the platform's default network, with published ports.
 
 The platform makes its rules when the network begins and whenever an instance starts. It leaves rules behind, and may
-set the policy of forwarding to DROP. So they are in a namespace that ends with the trial: the DUT's, or one beside
-it."""
+set the policy of forwarding to DROP. So they are in a namespace that ends with the trial."""
 
 from __future__ import annotations
 

@@ -19,14 +19,11 @@ def parent(name: str = PARENT, other: str = "hub-peer") -> list[str]:
 
 
 class ParentLinks(BatchLinks):
-    """Links that are slaves of one parent, one for each port.
-
-    `container` and `machine` are the link type and mode, such as 'macvlan mode bridge', of a slave for a container and
-    for a virtual machine."""
+    """Links that are slaves of one parent, one for each port."""
 
     tap_kind = "macvtap"
-    container: ClassVar[str]
-    machine: ClassVar[str]
+    container: ClassVar[str]  # the link type and mode of a slave for a container, such as 'macvlan mode bridge'
+    machine: ClassVar[str]  # the same for a virtual machine
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         lines = parent()

@@ -1,6 +1,4 @@
-"""An attachment joins ports of instances into segments.
-
-Most are `BatchLinks`: they compile all segments of a topology to one `ip` batch for each namespace."""
+"""Attachments join ports of instances into segments; most are `BatchLinks`, made by one `ip` batch a namespace."""
 
 from __future__ import annotations
 
@@ -27,13 +25,11 @@ _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A link between two ports; `name` is short and unique in a topology.
+    """A link between two ports."""
 
-    If `offloads` is false, each device of the link segments packets and computes checksums itself, if it can."""
-
-    name: str
+    name: str  # short and unique in a topology
     ports: tuple[Port, Port]
-    offloads: bool = True
+    offloads: bool = True  # if false, each device segments packets and computes checksums itself, if it can
 
     def ends(self) -> list[tuple[str, Port]]:
         """Return (name of the link's other end in the DUT's namespace, port) for both ports."""
@@ -65,9 +61,8 @@ class Attachment(Part):
     def level(self) -> str:
         """The name with the chosen options, as a study writes it; options with their default are left out."""
         usual = {option.name: option.default for option in self.options}
-        return join_options(
-            self.name, [f"{name}={value}" for name, value in self.chosen.items() if value != usual[name]]
-        )
+        changed = [f"{name}={value}" for name, value in self.chosen.items() if value != usual[name]]
+        return join_options(self.name, changed)
 
     @abstractmethod
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
@@ -78,9 +73,7 @@ class Attachment(Part):
         Raises: Unavailable for instances or segments that such links cannot join."""
 
     def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Switch off the offloads of these laid links, as far as their devices allow.
-
-        Raises: Unavailable if Lastro does not know the devices of the links."""
+        """Switch off the offloads of laid links, as far as possible. Raises: Unavailable if the devices are unknown."""
         raise Unavailable(f"the devices of {self.name} are not known to Lastro", 'measure with offloads = "kernel"')
 
     @contextmanager
@@ -182,9 +175,7 @@ class BatchLinks(Attachment):
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return the `ip -batch` commands that make every port of every segment, as `laid` describes.
-
-        They run in the DUT's namespace."""
+        """Return the `ip -batch` commands, for the DUT's namespace, that make all ports as `laid` describes."""
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
         """Return all `ip` batches that make the links, as pairs (namespace in which the batch runs, its commands)."""
@@ -229,13 +220,21 @@ def dut_end(end: str, port: Port) -> str:
 def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
     """Run the `ip` commands `lines` in the namespace `netns`, and remove what they made when the block ends.
 
-    If `at_once` is true, `lines` must make links only, and one command for each namespace removes them together."""
+    If `at_once` is true, `lines` must make links only, and one command for each namespace removes them."""
     lines = _with_group(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
         yield
     finally:
-        _remove(testbed, netns, lines, at_once=at_once)
+        removals: dict[str, list[str]] = {}
+        for line in lines:  # the kernel deletes the second end of a veth pair with the first
+            if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
+                removals.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
+            elif line.startswith("rule add "):
+                removals.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
+        for removal_netns, commands in removals.items():
+            text = f"link del group {_GROUP}\n" if at_once else "".join(commands)
+            testbed.host.run(["ip", "-force", "-n", removal_netns, "-batch", "-"], stdin=text, check=False)
 
 
 def _with_group(lines: Sequence[str]) -> list[str]:
@@ -246,21 +245,6 @@ def _with_group(lines: Sequence[str]) -> list[str]:
         if match := re.match(r"tuntap add dev (\S+)", line):
             grouped.append(f"link set dev {match[1]} group {_GROUP}")
     return grouped
-
-
-def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Delete the rules and links that the `ip` commands `lines` made; errors are ignored.
-
-    Only the first end of a veth pair is deleted: the kernel deletes the other end with it."""
-    removals: dict[str, list[str]] = {}
-    for line in lines:
-        if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
-            removals.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
-        elif line.startswith("rule add "):
-            removals.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
-    for removal_netns, commands in removals.items():
-        text = f"link del group {_GROUP}\n" if at_once else "".join(commands)
-        testbed.host.run(["ip", "-force", "-n", removal_netns, "-batch", "-"], stdin=text, check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

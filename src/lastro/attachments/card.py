@@ -44,7 +44,8 @@ class Card(Attachment):
         super().plug(segments)
         deadline_s = time.monotonic() + _CARRIER_S
         for port, role, other in _ends(segments):
-            while "LOWER_UP" not in _flags(port):
+            show = ["ip", "-n", port.netns, "-j", "link", "show", "dev", port.name]
+            while "LOWER_UP" not in port.instance.testbed.host.run_json(show)[0]["flags"]:
                 if time.monotonic() > deadline_s:
                     raise PlatformError(
                         f"the network card of the {role} for its link to the {other} has no carrier", self.remedy
@@ -97,8 +98,3 @@ def _card(testbed: Testbed, role: str, other: str) -> str:
             f'write links = {{ {other} = "NAME" }} into the table [{role}] of a file, and pass it with --testbed',
         )
     return bed.cards[other]
-
-
-def _flags(port: Port) -> list[str]:
-    shown = port.instance.testbed.host.run_json(["ip", "-n", port.netns, "-j", "link", "show", "dev", port.name])
-    return list(shown[0]["flags"])

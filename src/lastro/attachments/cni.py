@@ -14,17 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from lastro.attachments._cni import (
-    VERSION,
-    CniNetwork,
-    Conflist,
-    Plugin,
-    devices,
-    has_address,
-    masters,
-    plugin_program,
-    read_conflist,
-)
+from lastro.attachments import _cni
 from lastro.attachments._offloads import switch_off
 from lastro.attachments._parent import PARENT, parent
 from lastro.attachments.base import Attachment, Segment, made
@@ -39,7 +29,7 @@ from lastro.testbed import Testbed, with_new_dut
 from lastro.units import link_rate_bps
 
 _STATIC = {"ipam": {"type": "static"}}
-NETWORKS: dict[str, Plugin] = {
+NETWORKS: dict[str, _cni.Plugin] = {
     "bridge": {"type": "bridge", "bridge": "cni0", **_STATIC},
     "ptp": {"type": "ptp", **_STATIC},
     "macvlan": {"type": "macvlan", "mode": "bridge", "master": PARENT, **_STATIC},
@@ -67,8 +57,8 @@ class Cni(Attachment):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._conflist: Conflist | None = None  # once prepared
-        self._network: CniNetwork | None = None  # while links are laid
+        self._conflist: _cni.Conflist | None = None  # once prepared
+        self._network: _cni.CniNetwork | None = None  # while links are laid
         self._results: dict[tuple[str, str], Mapping[str, Any]] = {}  # by namespace and name of a port
 
     @property
@@ -89,23 +79,23 @@ class Cni(Attachment):
         """Read the conflist, so that all trials of a session use the same, and check that the host has its plug-ins."""
         self._conflist = self._chosen_conflist()
         for kind in self._conflist.types:
-            plugin_program(testbed.host, kind)
+            _cni.plugin_program(testbed.host, kind)
         yield
 
-    def _chosen_conflist(self) -> Conflist:
+    def _chosen_conflist(self) -> _cni.Conflist:
         bps = link_rate_bps(RATE.of(self.chosen))
         if path := CONFLIST.of(self.chosen):
             if bps or self.chosen[PLUGIN.name] != PLUGIN.default:
                 raise Unavailable(
                     "a conflist names its plug-ins and their limits itself", "leave out `plugin` and `rate`"
                 )
-            return read_conflist(path)
+            return _cni.read_conflist(path)
         plugins = [NETWORKS[PLUGIN.of(self.chosen)]]
         if bps:
             rate, burst = round(bps), max(_LEAST_BURST_BITS, round(bps * _BURST_S))
             limits = {"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst}
             plugins.append({"type": "bandwidth", **limits})
-        return Conflist("lastro", VERSION, tuple(plugins))
+        return _cni.Conflist("lastro", _cni.VERSION, tuple(plugins))
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
@@ -113,12 +103,12 @@ class Cni(Attachment):
         if any(port.instance.takes_taps for port in ports):
             raise Unavailable("a CNI plug-in makes no taps for virtual machines", 'choose "veth-bridge" for them')
         assert self._conflist is not None, "prepare it first"
-        parents = enumerate(masters(self._conflist.plugins))
+        parents = enumerate(_cni.masters(self._conflist.plugins))
         parent_lines = [line for number, name in parents for line in parent(name, f"hub-peer{number}")]
         with ExitStack() as stack:
             node = stack.enter_context(with_new_dut(testbed, testbed.session.unique("cni")))
             stack.enter_context(made(node, node.dut, parent_lines))
-            self._network = CniNetwork(node, self._conflist, testbed.run_dir / "cni")
+            self._network = _cni.CniNetwork(node, self._conflist, testbed.run_dir / "cni")
             stack.callback(setattr, self, "_network", None)
             for port in ports:
                 stack.enter_context(self._added(port))
@@ -145,7 +135,7 @@ class Cni(Attachment):
     def _unconfigured(self, port: Port) -> Port:
         """Return what is still to be configured of a port: all but its address if a plug-in has set that address."""
         result = self._results[port.netns, port.name]
-        return replace(port, address="") if has_address(result, port.address) else port
+        return replace(port, address="") if _cni.has_address(result, port.address) else port
 
     @contextmanager
     def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
@@ -157,7 +147,7 @@ class Cni(Attachment):
         assert self.node is not None, "lay the links first"
         links: dict[str, list[str]] = {}
         for port in (port for segment in segments for port in segment.ports):
-            outside, inside = devices(self._results[port.netns, port.name])
+            outside, inside = _cni.devices(self._results[port.netns, port.name])
             links.setdefault(self.node.dut, []).extend(outside)
             links.setdefault(port.netns, []).extend(inside)
         switch_off(testbed, {netns: [*dict.fromkeys(names)] for netns, names in links.items() if names})
@@ -177,6 +167,6 @@ class Cni(Attachment):
     def facts(self, testbed: Testbed) -> dict[str, Any]:
         """Return the version and hash of each plug-in and, if the conflist is the user's, its hash."""
         conflist = self._conflist or self._chosen_conflist()
-        programs = {kind: (plugin_program(testbed.host, kind),) for kind in conflist.types}
+        programs = {kind: (_cni.plugin_program(testbed.host, kind),) for kind in conflist.types}
         provenance: dict[str, Any] = {"plug-ins": facts.tools(testbed.host, programs)}
         return provenance | ({"conflist": {"sha256": conflist.sha256}} if conflist.sha256 else {})

@@ -46,21 +46,16 @@ class HostedInstance:
 
 
 class HostingAttachment(ABC):
-    """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
+    """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients."""
 
-    `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
-    needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names the counters of
-    `traffic_counters` that a load need not increase: the connections that they count may have been open before it."""
-
-    inside_dut: ClassVar[bool] = False
-    own_dut: ClassVar[bool] = False
+    inside_dut: ClassVar[bool] = False  # instances run in the namespace of the DUT and need no links
+    own_dut: ClassVar[bool] = False  # each trial needs a new namespace for the DUT, since rules are left in it
+    # The counters that a load need not increase: the connections that they count may have been open before it.
     lasting: ClassVar[frozenset[str]] = frozenset()
 
     @contextmanager
     def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
-        """Set up, inside the block, what all instances share, such as a bridge.
-
-        Raises: Unavailable if instances of the platform cannot be hosted in this way."""
+        """Set up, inside the block, what instances share: a bridge, for example. Raises: Unavailable if it cannot."""
         yield
 
     def published_spec(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
@@ -85,9 +80,7 @@ class HostingAttachment(ABC):
 
     @abstractmethod
     def compile_hosted(self, hosted: HostedInstance) -> list[str]:
-        """Return the `ip -batch` commands that make an instance's link, and the route to the instance.
-
-        They run in the DUT's namespace."""
+        """Return the `ip -batch` commands, for the DUT's namespace, that make an instance's link and route."""
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:  # noqa: B027 - few need it
         """Make instances reachable from outside, such as at published ports of the DUT; by default, do nothing."""
@@ -97,14 +90,11 @@ class HostingAttachment(ABC):
         return hosted.address, hosted.listens_at
 
     def seen_as(self, hosted: HostedInstance, outward: str) -> str:
-        """Return the source address that servers see when an instance connects to them.
-
-        `outward` is the DUT's own address on its link to the servers."""
+        """Return the source address that servers see; `outward` is that of the DUT on its link to the servers."""
         return hosted.address
 
     def traffic_counters(self, testbed: Testbed) -> dict[str, int]:
         """Return counters of forwarded traffic by name; {} if there are none.
 
-        Every load must increase each counter. A counter in `lasting` need only have increased since `base_network`
-        began."""
+        Every load must increase each counter. A counter in `lasting` need only have increased since `base_network`."""
         return {}

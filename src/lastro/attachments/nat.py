@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end, made
 from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
 from lastro.attachments.routing import (
-    SegmentSide,
     destinations,
     directions,
     enable_forwarding,
@@ -45,7 +44,15 @@ class NatAttachment(HostingAttachment, BatchLinks):
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         pairs = directions(segments, _PREFIX)
         ends = [end for segment in segments for end, _ in segment.ends()]
-        lines = [line for (side, _), end in zip(pairs, ends, strict=True) for line in _bridge(side, end)]
+        lines = []
+        for (side, _), end in zip(pairs, ends, strict=True):
+            lines += [
+                f"link add name {side.device} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                f"address add {side.router}/32 dev {side.device}",
+                f"link set {side.device} up",
+                dut_end(end, side.port),
+                f"link set {end} master {side.device} up",
+            ]
         for arrival, departure in pairs:
             lines.append(f"route add {arrival.translated}/32 dev {departure.device} table {arrival.table}")
             if destinations(arrival, departure):  # replies translated on another segment may come back this way
@@ -143,13 +150,3 @@ def _counters(testbed: Testbed, table: str) -> dict[str, int]:
     A chain that translates addresses counts only the first packet of each connection."""
     items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *table.split()]))["nftables"]
     return {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
-
-
-def _bridge(side: SegmentSide, end: str) -> list[str]:
-    return [
-        f"link add name {side.device} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-        f"address add {side.router}/32 dev {side.device}",
-        f"link set {side.device} up",
-        dut_end(end, side.port),
-        f"link set {end} master {side.device} up",
-    ]

@@ -106,8 +106,9 @@ class Ovs(OvsDaemons, SwitchedLinks):
             self._stop()
             self._start(testbed)  # a daemon was killed, or did not start, in an earlier trial
         with super().laid(testbed, segments):
-            if self._datapath == "netdev":
-                _switch_sending_offloads_off(testbed, segments)
+            if self._datapath == "netdev":  # packets must be complete when sent; for taps, see `Tap.offloads`
+                ports = (port for segment in segments for port in segment.ports if not port.instance.takes_taps)
+                switch_off(testbed, by_key((port.netns, port.name) for port in ports), SENDING_OFF)
             try:
                 with self._alive_throughout():
                     self._vsctl(testbed, *self.compile_vsctl(segments, self._datapath))
@@ -142,11 +143,3 @@ class Ovs(OvsDaemons, SwitchedLinks):
         shown = self._appctl(testbed, "dpctl/show", "--statistics", f"{self._datapath}@ovs-{self._datapath}").text
         hits = re.search(r"lookups: hit:(\d+)", shown)
         return {"switched": int(hits[1]) if hits else 0}
-
-
-def _switch_sending_offloads_off(testbed: Testbed, segments: Sequence[Segment]) -> None:
-    """Switch off the sending offloads of every port that is not a tap, so that packets are complete when sent.
-
-    A virtual machine sees at its network card that there are no offloads (`Tap.offloads`)."""
-    ports = (port for segment in segments for port in segment.ports if not port.instance.takes_taps)
-    switch_off(testbed, by_key((port.netns, port.name) for port in ports), SENDING_OFF)

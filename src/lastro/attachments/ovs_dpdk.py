@@ -7,8 +7,7 @@ the last CPU of the testbed, since instances that are pinned get the first ones.
 DPDK reads frames as the sender's kernel prepared them for a network card, as the datapath without DPDK does. The
 driver's sockets reassemble fragments (PACKET_FANOUT_FLAG_DEFRAG); a packet that is then longer than a frame is lost.
 
-Source: "Open vSwitch with DPDK" and ovs-vswitchd.conf.db(5), Open vSwitch 3.1; the guide of the af_packet driver, DPDK
-22.11."""
+Source: "Open vSwitch with DPDK" and ovs-vswitchd.conf.db(5), Open vSwitch 3.1; the guide of af_packet, DPDK 22.11."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The DUT routes between the two ends of a segment.
 
-Each port has its own link to the DUT. There is no bridge and no address translation, as with Calico. The DUT is one
-more hop on the path of each segment."""
+Each port has its own link to the DUT, as with Calico: no bridge, no translation, and one more hop in each segment."""
 
 from __future__ import annotations
 
@@ -73,9 +72,7 @@ class Routed(HostingAttachment, BatchLinks):
         ]
 
     def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
-        """Let the DUT forward packets of the instances, and answer their ARP requests for each other.
-
-        No address is translated."""
+        """Let the DUT forward packets of the instances, and answer their ARP requests; translate no address."""
         enable_forwarding(testbed, [hosted.end for hosted in instances])
 
     def traffic_counters(self, testbed: Testbed) -> dict[str, int]:

@@ -15,11 +15,9 @@ VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port 
 
 
 class SeparableLinks(Attachment, ABC):
-    """An attachment whose links can be cut one by one: with `separated` set, each has its own switch.
+    """An attachment whose links can be cut one by one: with `separated` set, each has its own switch."""
 
-    `passes_dut` is true if links between network namespaces pass through the namespace of the DUT."""
-
-    passes_dut: ClassVar[bool] = True
+    passes_dut: ClassVar[bool] = True  # links between network namespaces pass through the namespace of the DUT
 
     def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
         """Return the names of the connected links' ends as {namespace: names}; by default, all are in the DUT's."""
@@ -48,8 +46,7 @@ def run_in_namespaces(testbed: Testbed, lines: Mapping[str, Sequence[str]], prog
 class SwitchedLinks(SeparableLinks, BatchLinks):
     """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each.
 
-    With the option `vlan`, each end is an access port: its frames are untagged, and inside the switch they belong to
-    that VLAN (IEEE 802.1Q)."""
+    With the option `vlan`, each end is an access port: untagged outside, in that VLAN (IEEE 802.1Q) in the switch."""
 
     options = (VLAN,)
 

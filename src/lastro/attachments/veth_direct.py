@@ -63,8 +63,7 @@ class VethDirect(SeparableLinks, BatchLinks):
     ) -> None:
         """Change both ends of each segment, by `ip` or by `tc`.
 
-        For taps, or with `carrier`, set the link `state`. Otherwise, run the `tc` command `discipline`, in which {}
-        stands for the device."""
+        For taps, or with `carrier`, set the link `state`. Otherwise, run `tc` with `discipline`; {} is the device."""
         lines: dict[str, list[str]] = {}
         for segment in segments:
             taps = _through_taps(segment)

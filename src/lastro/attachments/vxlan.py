@@ -33,9 +33,8 @@ class Vxlan(SeparableLinks, BatchLinks):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._host_of: dict[
-            str, int
-        ] = {}  # by end of a link; for a part of the links, `_ends_on_host` may choose other hosts
+        # By end of a link; for a part of the links, `_ends_on_host` may choose other hosts.
+        self._host_of: dict[str, int] = {}
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         """Return the `ip -batch` commands for the first host; they also make the taps of the second host's machines."""
@@ -147,8 +146,7 @@ def _bridges_on_host(segments: Sequence[Segment], host: int) -> list[str]:
 def _ends_on_host(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
     """Return (end, port, bridge) of each port on a host; `host` is 0 for the first host and 1 for the second.
 
-    An instance is placed with its first segment, on the other host than its peer. So in a chain, source and sink are on
-    the first host, and the function is on the second."""
+    An instance is on the other host than the peer of its first segment: in a chain, the function is on the second."""
     host_of: dict[int, int] = {}  # by id of an instance
     ends = []
     for segment in segments:

@@ -20,7 +20,7 @@ from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
     from lastro.setup.plan import SetupPlan, UnmetRequirements
-    from lastro.setup.run import EndedStep
+    from lastro.setup.scripts import EndedStep
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.setup.machine import Machine
     from lastro.setup.plan import make_plan, missing_after_steps
-    from lastro.setup.run import execute
-    from lastro.setup.scripts import CLICK, shell_script
+    from lastro.setup.scripts import CLICK, execute, shell_script
     from lastro.setup.selection import click_source, select
 
     if args.all and args.part:

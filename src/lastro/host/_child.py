@@ -7,48 +7,31 @@ import select
 import signal
 import subprocess
 from contextlib import suppress
+from io import FileIO
 
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 
 
-class memory_file:  # noqa: N801 - used like open()
+class memory_file(FileIO):  # noqa: N801 - used like open()
     """An anonymous file in memory, to pass input to a child process or to receive its output."""
 
-    def __init__(self, content: bytes | None = None) -> None:
-        self._fd = os.memfd_create("lastro")
-        if content:
-            try:
-                self._write_all(content)
-            except OSError:
-                self.close()
-                raise
-            os.lseek(self._fd, 0, os.SEEK_SET)
-
-    def _write_all(self, content: bytes) -> None:
+    def __init__(self, content: bytes = b"") -> None:
+        super().__init__(os.memfd_create("lastro"), "r+")
         view = memoryview(content)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def fileno(self) -> int:
-        return self._fd
+        try:
+            while view:
+                view = view[self.write(view) :]
+        except OSError:
+            self.close()
+            raise
+        self.seek(0)
 
     def content(self) -> bytes:
-        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-    def __enter__(self) -> memory_file:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        return os.pread(self.fileno(), os.fstat(self.fileno()).st_size, 0)
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait until a process ends, or for `timeout_s`, and return whether it has ended.
-
-    Unlike Popen.wait(timeout), which wakes up 20 times a second, this does not poll."""
+    """Return whether a process ends within `timeout_s`, without polling as Popen.wait(timeout) does."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:  # this process may open no more files

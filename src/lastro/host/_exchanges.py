@@ -16,13 +16,11 @@ from lastro.host.moments import TimedSpan
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request to a remote host and its answer.
+    """One request to a remote host and its answer."""
 
-    `sent_s` and `received_s` are on the controller's clock, `work_began_s` and `work_ended_s` on the host's."""
-
-    sent_s: float
+    sent_s: float  # on the controller's clock; `received_s` alike
     received_s: float
-    work_began_s: float
+    work_began_s: float  # on the host's clock; `work_ended_s` alike
     work_ended_s: float
 
     @property
@@ -33,8 +31,7 @@ class Exchange:
     def estimate(self, sent_s: float, received_s: float) -> Exchange:
         """Return the exchange of a request sent at `sent_s` and answered at `received_s`, whose work was not timed.
 
-        The times of the work are estimated: the request's network delays are assumed to equal the delays of this
-        exchange."""
+        The times of the work are estimated: the network delays are assumed to equal those of this exchange."""
         offset_s = self.work_began_s - self.sent_s - self.one_way_s  # of the host's clock
         begins_s = sent_s + self.one_way_s + offset_s
         return Exchange(sent_s, received_s, begins_s, max(begins_s, received_s - self.one_way_s + offset_s))
@@ -42,12 +39,10 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """The exchanges of a block that is being timed.
-
-    `process_s` is when the block first started a process, which runs on the host between exchanges; None before."""
+    """The exchanges of a block that is being timed."""
 
     exchanges: list[Exchange] = field(default_factory=list)
-    process_s: float | None = None
+    process_s: float | None = None  # when the block first started a process, which runs on the host between exchanges
 
 
 class Exchanges:

@@ -2,8 +2,7 @@
 
 Without them, each command would need its own login, which may take half a second. A shell reads commands from its
 standard input. It collects the output of a command in unnamed files in memory, and sends it when the command has ended.
-So nothing is sent over the network while a tool measures, and a daemon that inherits the files does not delay the
-answer.
+So nothing is sent over the network while a tool measures, and a daemon that inherits the files delays no answer.
 
 The shell is the Perl program `remote_shell.pl`, which needs one fork and one exec for each command; a script for sh(1)
 would start five more programs. It needs only modules of perl-base, an essential package of Debian."""
@@ -50,9 +49,7 @@ class ShellLost(Exception):
 
 
 class UnfitForShell(Exception):
-    """The remote host cannot run the shell.
-
-    `reason` is the predicate of a sentence whose subject is the host's name. `remedy` says what to do."""
+    """The remote host cannot run the shell; `reason` is the predicate of a sentence about the host."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -85,8 +82,7 @@ class Answer:
 class Shell:
     """A shell on the remote host, which occupies one session of a connection; `release` frees that session.
 
-    `servers` are the PIDs of the sshd processes that serve the shell. `spent` is the CPU time that the shell and its
-    commands had used at its last answer."""
+    `servers` are the PIDs of its sshd processes. `spent` is the CPU time of shell and commands at its last answer."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -208,11 +204,10 @@ class Shell:
 
 
 class Shells:
-    """A pool with one shell per concurrent command.
-
-    `start` opens a session and returns its socket and command; `release` frees the session of a socket."""
+    """A pool with one shell per concurrent command."""
 
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
+        """Use `start` to open a session, which returns its socket and command, and `release` to free a socket's."""
         self._start, self._release = start, release
         self._idle: list[Shell] = []
         self._all: list[Shell] = []
@@ -243,9 +238,7 @@ class Shells:
         return shell
 
     def call(self, request: Callable[[Shell], Answer]) -> Answer:
-        """Call `request` with an idle shell, or with a new one, and return its answer.
-
-        Raises: ShellLost, UnfitForShell."""
+        """Call `request` with an idle or a new shell, and return its answer. Raises: ShellLost, UnfitForShell."""
         with self._guard:
             shell = self._idle.pop() if self._idle else None
         shell = shell or self._new_shell()

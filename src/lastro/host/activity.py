@@ -1,6 +1,4 @@
-"""The activity of a host: CPU time by mode, stalls by resource, user time by process.
-
-Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
+"""The activity of a host: CPU time by mode, stalls by resource, user time by process. Sources: proc(5), psi.rst."""
 
 from __future__ import annotations
 
@@ -31,12 +29,10 @@ _READ = [
 
 @dataclass(frozen=True, slots=True)
 class HostTotals:
-    """The CPU seconds of a host by mode, and the seconds in which at least one task stalled, by resource; since boot.
-
-    `stalled_s` is empty on a kernel without PSI (pressure stall information)."""
+    """The CPU seconds of a host by mode, and the seconds in which some task stalled, by resource; since boot."""
 
     cpu_s: Mapping[str, float]
-    stalled_s: Mapping[str, float]
+    stalled_s: Mapping[str, float]  # empty on a kernel without PSI (pressure stall information)
 
     @classmethod
     def parse(cls, lines: Mapping[str, str]) -> HostTotals:
@@ -106,8 +102,7 @@ class ActivityReading:
     def busiest(self, before: ActivityReading, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
         """Return the process with the most user CPU time since the reading `before`, and how many CPUs it kept busy.
 
-        The number of CPUs is an average, such as 0.3. Processes with a PID in `own` are ignored. None when no other
-        process used CPU time."""
+        The number of CPUs is an average, such as 0.3. PIDs in `own` are ignored. None when no other used CPU time."""
         busiest, most_s = None, 0.0
         for pid, process in self.processes.items():
             earlier = before.processes.get(pid)

@@ -19,12 +19,10 @@ _NS = 1e9
 
 @dataclass(slots=True)
 class Apparatus:
-    """The windows in which instruments measured on a testbed, and the cgroups that are not part of its apparatus.
+    """The windows in which instruments measured on a testbed, and the cgroups that are not part of its apparatus."""
 
-    `instances` are the cgroups of what is measured: instances, and daemons of links. `daemons` are the cgroups of the
-    platforms' daemons; such a daemon belongs to the apparatus only while an instance of its platform measures."""
-
-    instances: set[str] = field(default_factory=set)
+    instances: set[str] = field(default_factory=set)  # what is measured: instances, and daemons of links
+    # Of platforms; a daemon belongs to the apparatus only while an instance of its platform measures.
     daemons: set[str] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 
@@ -38,8 +36,6 @@ class Apparatus:
 class ApparatusWitness:
     """A counter of the wake-ups and the CPU time of the apparatus while one instance measures.
 
-    `daemon` is the cgroup of the daemon of the instance's platform; empty if it has none.
-
     A thread that starts inside a window counts with all its CPU time. A thread that ends inside a window does not
     count, since the kernel discards its counters. The daemon does not count if the kernel kills processes because an
     instance exceeds its memory limit: Docker's daemon gets an event for each kill, and wakes up thousands of times a
@@ -48,12 +44,10 @@ class ApparatusWitness:
     apparatus: Apparatus
     session: Session
     groups: Cgroups
-    daemon: str = ""
+    daemon: str = ""  # cgroup of the daemon of the instance's platform; empty if it has none
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
-        """Return how often the apparatus wakes up during a call of `act` and in the `calm_s` seconds after it.
-
-        0 if the kernel does not count wake-ups."""
+        """Return how often the apparatus wakes up in `act` and the `calm_s` after it; 0 if that is not counted."""
         kills, before = self._kills(), self._threads()
         act()
         time.sleep(calm_s)
@@ -78,9 +72,7 @@ class ApparatusWitness:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0
 
     def _threads(self, killing: bool = False) -> dict[int, tuple[int, int]]:
-        """Return {thread ID: (CPU time in ns, wake-ups)} of the apparatus; `killing` leaves out the platform's daemon.
-
-        Empty on a kernel that does not count these."""
+        """Return {thread ID: (CPU time in ns, wake-ups)}, if these are counted; `killing` leaves out the daemon."""
         excluded = self.apparatus.instances | self.apparatus.daemons
         if not killing:
             excluded = self.apparatus.instances | (self.apparatus.daemons - {self.daemon})

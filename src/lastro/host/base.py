@@ -90,20 +90,14 @@ class Transcript:
             }
         )  # fmt: skip
 
-    def add_spawn(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
+    def add_process(self, kind: str, argv: Sequence[str], **where: Any) -> None:
+        """Record that the process `argv` was spawned or stopped now (`kind` is "spawn" or "stop").
 
-    def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """Record the end of the process that was spawned with `argv` at `started_s`.
-
-        `where` may also have the key `stdin`: all input that was sent to the process."""
-        self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
+        `where` may also have the key `fed`, or `stdin`: all input that was sent to the process."""
+        self.records.append({"kind": kind, "argv": list(argv), "started_s": round(time.monotonic(), 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
         self.records.append({"kind": "write", "path": path, "text": text, **where})
-
-    def add_rmdir(self, paths: Sequence[str], **where: Any) -> None:
-        self.records.append({"kind": "rmdir", "paths": list(paths), **where})
 
 
 def _text(data: bytes | None) -> str | None:
@@ -111,30 +105,22 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server, until it ends or `stop` ends it.
-
-    `pid` is its PID on the machine where it runs."""
+    """A command that runs in the background, such as a server, until it ends or `stop` ends it."""
 
     argv: tuple[str, ...]
-    pid: int
+    pid: int  # on the machine where it runs
 
     @abstractmethod
     def wait_line(self, needle: str, timeout_s: float) -> str:
-        """Wait for the first line of standard output that contains `needle`, and return it.
-
-        Raises: CommandFailed when the process ends first; CommandTimeout."""
+        """Return the first line with `needle`. Raises: CommandFailed if the process ends before; CommandTimeout."""
 
     @abstractmethod
     def lines(self, start: int) -> list[str]:
-        """Return the lines that the command has printed so far on standard output, from index `start` on.
-
-        It does not wait for further lines."""
+        """Return the lines printed so far on standard output, from index `start` on, without waiting for others."""
 
     @abstractmethod
     def send(self, line: str) -> None:
-        """Write a line to the standard input of a command that was spawned with `fed`.
-
-        It is not an error if the command has ended; `wait_line` reports that."""
+        """Write a line to a command spawned with `fed`; `wait_line`, not this, reports that the command has ended."""
 
     @abstractmethod
     def alive(self) -> bool: ...
@@ -149,14 +135,11 @@ class Process(ABC):
 
 
 class Host(ABC):
-    """A local or remote machine that runs commands.
-
-    A command is an argv with optional standard input; no shell interprets it. `run_root` is the directory on that
-    machine for small files of sessions. `remote` is true for a machine that is reached over a network."""
+    """A machine that runs commands: each is an argv with optional standard input; no shell interprets it."""
 
     name: str
-    remote: ClassVar[bool] = False
-    run_root: Path = RUN_DIR
+    remote: ClassVar[bool] = False  # it is reached over a network
+    run_root: Path = RUN_DIR  # its directory for small files of sessions
 
     def __init__(self) -> None:
         self.transcript = Transcript()
@@ -186,6 +169,13 @@ class Host(ABC):
     @abstractmethod
     def read_text(self, path: str) -> str:
         """Return the text of a file, such as one in /proc or of a cgroup. Raises: OSError when it cannot be read."""
+
+    def read_or_empty(self, path: str) -> str:
+        """Return the text of a file; empty if it cannot be read."""
+        try:
+            return self.read_text(path)
+        except OSError:
+            return ""
 
     @abstractmethod
     def which(self, program: str) -> str | None: ...
@@ -218,23 +208,17 @@ class Host(ABC):
 
     @contextmanager
     def timed(self) -> Iterator[TimedSpan]:
-        """Measure, by the host's clock, how long the commands of the block take.
-
-        The values of the yielded span are set when the block has ended."""
+        """Yield a span whose values, by the host's clock, are set when the commands of the block have ended."""
         span = TimedSpan(time.monotonic())
         yield span
         span.ended_s = time.monotonic()
         span.took_s = span.ended_s - span.began_s
 
     def be_ready(self, commands: int) -> None:  # noqa: B027 - nothing to do on this machine
-        """Prepare to run `commands` commands at the same time, so that measured times do not include preparation.
-
-        On a remote host, this opens that many shells."""
+        """Prepare, outside of measured times, to run `commands` commands at once: a remote host gets as many shells."""
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
-        """Reconnect to a remote host if the connection was lost, and end the session's processes there.
-
-        Raises: HostError."""
+        """Reconnect to a remote host after a loss, and end the session's processes there. Raises: HostError."""
 
     def run_json(self, argv: Sequence[str]) -> list[dict[str, Any]]:
         """Run a command that prints a list of objects as JSON, such as `ip -json`, and return them."""
@@ -243,9 +227,7 @@ class Host(ABC):
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Record the steps inside the block in `transcript` (default: a new one), and yield this transcript.
-
-        The host's own transcript does not get these steps."""
+        """Record the steps of the block in `transcript` (default: a new one), not in the host's own, and yield it."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript

@@ -25,8 +25,7 @@ def card_in_namespace(session: Session, card: str, netns: str, purpose: str, nam
     """Move a card of the session's host into the network namespace `netns` for the time of the block.
 
     The card's name in the namespace is `name`, or its own name if `name` is empty. After the block, the card is back,
-    without addresses, and with its former name, state and offloads. `purpose` is part of error messages, such as 'for
-    the client's link to the dut'.
+    without addresses, and with its former name, state and offloads. `purpose` is for messages: 'for the client's link'.
 
     Raises: Unavailable when the host does not have the card, or uses it."""
     host = session.host
@@ -50,9 +49,7 @@ def card_in_namespace(session: Session, card: str, netns: str, purpose: str, nam
 
 
 def _state(host: Host, card: str, link: Mapping[str, Any]) -> str:
-    """Return the state that a card must have after the block, as comma-separated words: 'tx,tso,segs65535,up'.
-
-    `link` is the card as `ip -json -details` shows it."""
+    """Return the state of a card, shown as `link` by `ip -json -details`, as words: 'tx,tso,segs65535,up'."""
     output = host.run(["sh", "-c", 'ethtool --show-offload "$1" 2>/dev/null || :', "sh", card]).text
     enabled = set(_FEATURE.findall(output))
     words = [short for long, short in CARD_FEATURES.items() if long in enabled]

@@ -65,9 +65,7 @@ class SshTarget:
 
 
 class Connections:
-    """The master connections to one host, opened as needed.
-
-    Their control sockets are in `directory`. `environment` is added to the environment of each ssh process."""
+    """The master connections to one host, opened as needed; their control sockets are in `directory`."""
 
     def __init__(self, target: SshTarget, directory: Path, environment: dict[str, str]) -> None:
         self.target = target

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import platform
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lastro import __version__
@@ -17,7 +17,7 @@ from lastro.grouping import by_key
 from lastro.host import cgroups
 from lastro.host.activity import meminfo
 from lastro.host.base import Host
-from lastro.host.files import LocalFiles
+from lastro.host.files import LocalFiles, file_sha256
 
 T = TypeVar("T")
 _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
@@ -34,29 +34,18 @@ _NETWORK = (
     "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
     "core.default_qdisc", "core.netdev_max_backlog", "netfilter.nf_conntrack_max",
 )  # fmt: skip
-TOOLS = {
-    "ip": ("ip", "-V"),
-    "nft": ("nft", "--version"),
-    "unshare": ("unshare", "--version"),
-    "nsenter": ("nsenter", "--version"),
-    "ethtool": ("ethtool", "--version"),
-    "docker": ("docker", "--version"),
-    "runc": ("runc", "--version"),
-    "dockerd": ("dockerd", "--version"),
-    "containerd": ("containerd", "--version"),
-    "mmdebstrap": ("mmdebstrap", "--version"),
-    "ovs-vswitchd": ("ovs-vswitchd", "--version"),
-}
+_PROGRAMS = (
+    "nft", "unshare", "nsenter", "ethtool", "docker", "runc", "dockerd", "containerd", "mmdebstrap", "ovs-vswitchd",
+)  # fmt: skip
+TOOLS = {"ip": ("ip", "-V"), **{name: (name, "--version") for name in _PROGRAMS}}
 
 
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
     """Return the facts of a host as JSON-serializable data: {chapter: {fact: value}}.
 
-    Facts that the host does not report are left out or empty. A fact that cannot be read does not raise an error: the
-    chapter `not_read` has {fact: reason}.
+    Facts that the host does not report are left out or empty. The chapter `not_read` has {fact: reason}.
 
-    `commands` maps each tool to the command that prints its version. To run all of TOOLS takes half a second of CPU
-    time."""
+    `commands` maps each tool to the command that prints its version. All of TOOLS take half a second of CPU time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
     network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
     kernel = {
@@ -116,8 +105,8 @@ def machine(host: Host) -> dict[str, Any]:
 def controller() -> dict[str, str]:
     """Return facts of the machine on which Lastro itself runs, even if it measures another one.
 
-    `machine` is a keyed hash of the machine ID, because machine-id(5) asks to keep the ID confidential. It is empty if
-    the machine has no ID. `low_priority` is as in `low_priority`."""
+    `machine` is a keyed hash of the machine ID, which machine-id(5) asks to keep confidential; empty without an ID.
+    `low_priority` is as in `low_priority`."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
@@ -175,15 +164,16 @@ def tools(
 ) -> dict[str, Any]:
     """Return {name: its `version`, `path` and `sha256`} of those programs in `commands` that are installed.
 
-    `commands` maps each name to the command that prints the version. Failures are added to `problems` as {name: reason}
-    and left out of the result."""
+    `commands` is {name: command that prints the version}. Failures are in `problems` instead, as {name: reason}."""
     installed: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))
         if path is None:
             continue
         try:
-            installed[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
+            first_line = version(host, argv)
+            digest = host.run(["sha256sum", path]).text.split()[0] if host.remote else file_sha256(Path(path))
+            installed[name] = {"version": first_line, "path": path, "sha256": digest}
         except (LastroError, OSError, LookupError) as error:
             if problems is not None:
                 problems[name] = f"{path}: {error}"
@@ -196,19 +186,10 @@ def program(argv: Sequence[str]) -> str:
 
 
 def version(host: Host, argv: Sequence[str]) -> str:
-    """Return the first line that a command prints, which has the version; empty if it prints nothing.
-
-    Raises: LastroError when the command cannot be run or takes too long."""
+    """Return the first line that a command prints, with the version. Raises: LastroError when it cannot be run."""
     done = host.run(argv, timeout_s=20, check=False)
     lines = (done.text or done.error_text).strip().splitlines()
     return lines[0] if lines else ""
-
-
-def _sha256(host: Host, path: str) -> str:
-    if host.remote:
-        return host.run(["sha256sum", path]).text.split()[0]
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _processor(cpuinfo: str) -> dict[str, Any]:
@@ -243,8 +224,7 @@ def _speeds(host: Host) -> dict[str, str]:
 def _cpu_model(first: Mapping[str, str]) -> str:
     """Return the CPU model from the fields of the first CPU in /proc/cpuinfo; empty if none of them names it.
 
-    ARM reports the numbers of the implementer and the part instead (Linux, arch/arm64/kernel/cpuinfo.c). On POWER, the
-    field is `cpu`; on RISC-V, `uarch`."""
+    ARM has numbers of implementer and part (Linux, arch/arm64/kernel/cpuinfo.c), POWER has `cpu`, RISC-V `uarch`."""
     for key in ("model name", "cpu", "uarch"):
         if first.get(key):
             return first[key]
@@ -276,9 +256,7 @@ def _texts(host: Host, *paths: str) -> dict[str, str]:
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
-    """Return {offload: "on" or "off"} of a network link, by ethtool's names.
-
-    They are recorded because they affect comparisons between attachments."""
+    """Return {offload: "on" or "off"} of a link, by ethtool's names; they affect comparisons of attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
     text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text

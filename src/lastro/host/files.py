@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import signal
 import subprocess
@@ -55,9 +56,7 @@ class Files(ABC):
 
     @abstractmethod
     def end_owned(self, token: str) -> set[int]:
-        """Send SIGKILL to the processes with a session's token in their environment; return the PIDs found.
-
-        Lastro itself is spared."""
+        """Send SIGKILL to the processes with a session's token in their environment, except Lastro; return the PIDs."""
 
     @abstractmethod
     def end_below(self, groups: Sequence[str]) -> None:
@@ -81,8 +80,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def _readable() -> Iterator[None]:
     """Ignore an OSError inside the block, so that a file that cannot be read is skipped.
 
-    An OSError is still raised when no file can be opened, for lack of descriptors or memory: otherwise, all facts would
-    be recorded as absent."""
+    An OSError is still raised for lack of descriptors or memory: otherwise, all facts would be recorded as absent."""
     try:
         yield
     except OSError as error:
@@ -189,6 +187,11 @@ def _kill(find_pids: Callable[[], set[int]]) -> set[int]:
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)
+
+
+def file_sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def boot_id() -> str:

@@ -16,17 +16,7 @@ from pydantic import Field
 
 from lastro.errors import StudyError
 from lastro.host import testbed_file
-from lastro.host.testbed_file import (
-    GUEST,
-    ROLES,
-    RolePlan,
-    RoleTable,
-    TestbedFile,
-    TestbedShape,
-    matching,
-    plan,
-    read_testbed,
-)
+from lastro.host.testbed_file import RoleTable, TestbedFile, TestbedShape
 from lastro.study.document import read_document, read_text
 from lastro.study.model import NAME_PATTERN
 from lastro.study.problems import FieldError, Problems, shown
@@ -43,25 +33,22 @@ _LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
 class FleetShape(StrictTable):
     """The keys of a fleet file. The values of `testbeds` are not checked here but one by one, by `_testbed`."""
 
-    scheduler: Annotated[OneLine, matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
+    scheduler: Annotated[OneLine, testbed_file.matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
     testbeds: dict[str, Any] = Field(default_factory=dict)
 
 
 class FleetTestbedShape(RoleTable, TestbedShape):
-    """The table of one testbed in a fleet file.
+    """The table of one testbed in a fleet file: a table for each role, or the keys of one host for all roles."""
 
-    It has either a table for each role, or the keys of a single role, which then describe one host for all roles."""
-
-    def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
+    def plans(self, problems: Problems) -> Mapping[str, testbed_file.RolePlan]:
         given = self.model_fields_set
         if not given & RoleTable.model_fields.keys():
             return super().plans(problems)
-        for role in ROLES:
+        for role in testbed_file.ROLES:
             if role in given:
                 wrong = "the keys beside it describe one host that has all roles: give either these or tables of roles"
                 problems.add((role,), FieldError(wrong))
-        host = plan(self, problems)
-        return dict.fromkeys(ROLES, host)
+        return dict.fromkeys(testbed_file.ROLES, testbed_file.plan(self, problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +66,12 @@ class FleetFile:
 
 
 def load(path: Path) -> FleetFile:
-    """Read a fleet file, and the testbed files that it names.
-
-    Raises: StudyError with all problems, when a file cannot be read or is not valid."""
+    """Read a fleet file, and the testbed files that it names. Raises: StudyError with all problems."""
     return _parse(read_text(path, "fleet", _HINT), path, own=False)
 
 
 def load_named(path: Path) -> FleetFile:
-    """Read the fleet file that a campaign names. The file and its testbed files must belong to the caller.
-
-    See `testbed_file.load_named` for the reason. Raises: StudyError."""
+    """Read the fleet file that a campaign names, as `testbed_file.load_named` does. Raises: StudyError."""
     hint = "the campaign names this file; if it is the right one, pass it with --fleet"
     return _parse(read_text(path, "fleet", hint, own=True), path, own=True)
 
@@ -112,19 +95,17 @@ def _parse(text: str, path: Path, *, own: bool) -> FleetFile:
 def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> TestbedFile:
     """Return the testbed that the entry `value` of the fleet file `fleet` describes.
 
-    `value` is a path, relative to the fleet file, or a table. With `own`, a testbed file must belong to the caller, as
-    in `load_named`.
+    `value` is a path, relative to the fleet file, or a table. With `own`, a testbed file must belong to the caller.
 
-    Raises: StudyError when the entry or its file cannot be used. Invalid values in a table are only added to
-    `problems`."""
+    Raises: StudyError when the entry or its file cannot be used. Invalid values in a table only go to `problems`."""
     if isinstance(value, dict):
-        return read_testbed(value, problems, FleetTestbedShape)
+        return testbed_file.read_testbed(value, problems, FleetTestbedShape)
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:
         wrong = f"must be the path of a testbed file, or a table, but is {shown(value)}"
         problems.add((), FieldError(wrong))
         problems.raise_if_any()
     try:
-        path = Path(value) if value == GUEST else fleet.parent / Path(value).expanduser()
+        path = Path(value) if value == testbed_file.GUEST else fleet.parent / Path(value).expanduser()
     except RuntimeError:
         problems.add((), FieldError(testbed_file.UNKNOWN_HOME))
         problems.raise_if_any()
@@ -136,9 +117,7 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
 
 
 def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Problems) -> None:
-    """Add the problems of the fleet as a whole to `problems`.
-
-    These are: a scheduler together with testbeds, or neither; invalid names; a host in two testbeds."""
+    """Add the problems of the fleet as a whole: scheduler and testbeds, or neither; invalid names; a host in two."""
     if shape.scheduler and shape.testbeds:
         wrong = "give either a scheduler, whose workers are the testbeds, or testbeds"
         problems.add(("scheduler",), FieldError(wrong))

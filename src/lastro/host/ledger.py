@@ -118,8 +118,7 @@ class Ledger:
 
         By default, the host is this machine. `state` is the host's directory for large files.
 
-        Raises: HostError, after all other objects have been removed, when an object could not be removed, or when its
-        session cannot have made it."""
+        Raises: HostError, in the end, when an object could not be removed, or its session cannot have made it."""
         removed, problems = [], []
         for token in self.dead_sessions():
             if not is_token(token):
@@ -158,9 +157,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return "NAME-N", where N is new in this session.
-
-        So an instance that could not be removed does not block the name of a later one."""
+        """Return "NAME-N", where N is new in this session: what could not be removed blocks no later name."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -179,8 +176,7 @@ class Session:
     def owned(self, kind: str, name: str) -> Iterator[None]:
         """Record an object before the block makes it; after the block, remove the object and its record.
 
-        If the object cannot be removed, the record stays for `lastro clean`, and the error is raised. Raises:
-        PlatformError when the session already owns such an object."""
+        After a failed removal, the record stays for `lastro clean`. Raises: PlatformError for a second of that name."""
         if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
             raise PlatformError(f"{kind} {name} is already in use", "give each instance a unique name")
         object_id = self.ledger.add(self.token, kind, name)
@@ -197,9 +193,7 @@ class Session:
 
     @contextmanager
     def owned_module(self, module: str) -> Iterator[None]:
-        """Remove a module of the kernel after the block if it was loaded inside, and no other module uses it.
-
-        `module` is one of `undo.MODULES`."""
+        """Remove one of `undo.MODULES` after the block if it was loaded inside, and no other module uses it."""
         if self.host.view.exists(MODULES[module]):
             yield
             return
@@ -207,9 +201,7 @@ class Session:
             yield
 
     def mark(self) -> int:
-        """Return the greatest id of the session's objects, as the argument of a later `undo_since`.
-
-        Objects that are made in between have greater ids."""
+        """Return the greatest id of the session's objects, for `undo_since`: what is made later has greater ids."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
@@ -232,10 +224,7 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Return the PIDs of the session's processes, except Lastro itself.
-
-        These are the processes with the session's token in their environment, and the processes in the session's
-        cgroup."""
+        """Return the PIDs, except Lastro's own, with the session's token in their environment or in its cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
@@ -283,8 +272,7 @@ def session(
 def enter_session(session: Session, purpose: str) -> Iterator[Session]:
     """Register a session in its ledger, and own the objects that every session has; remove them after the block.
 
-    These objects are the session's directory for small files, its scratch directory, its cgroup, and the mount for
-    network namespaces if the host has none."""
+    They are its two directories, its cgroup, and the mount for network namespaces if the host has none."""
     with ExitStack() as stack:
         stack.callback(_finish, session.end)
         session.ledger.open_session(session.token, purpose)
@@ -316,9 +304,7 @@ def _finish(clean_up: Callable[[], object]) -> None:
 
 
 def _end_processes(host: Host, token: str) -> None:
-    """Kill every process that has a session's token in its environment, regardless of its parent.
-
-    Raises: HostError when processes do not end."""
+    """Kill every process with a session's token in its environment. Raises: HostError when processes do not end."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
     empty_looks = 0
     while empty_looks < 2:  # a single look may miss a process in the middle of exec, which has no environment

@@ -40,9 +40,8 @@ class LocalHost(Host):
         # them does not delay the return when the command itself has ended.
         with _file_for(argv, data) as source, _file_for(argv) as out, _file_for(argv) as err:
             started_s = time.monotonic()
-            process = self._popen(
-                argv, source.fileno() if data is not None else subprocess.DEVNULL, out.fileno(), err.fileno()
-            )
+            given = subprocess.DEVNULL if data is None else source.fileno()
+            process = self._popen(argv, given, out.fileno(), err.fileno())
             try:
                 ended = ended_within(process, timeout_s)
             except BaseException:
@@ -62,7 +61,7 @@ class LocalHost(Host):
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         if not whole:
-            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}))
+            self.transcript.add_process("spawn", argv, **({"fed": True} if fed else {}))
         err = _file_for(argv)
         try:
             # With DEVNULL, subprocess would leak its descriptor when there is none left for the pipe.
@@ -110,9 +109,7 @@ class LocalHost(Host):
 
 
 def _make_directories(directory: Path) -> None:
-    """Create a directory and its missing parents, with the mode that UMASK allows.
-
-    `os.umask` is not used, since it would apply to all threads of the process."""
+    """Create a directory and its parents, with the mode of UMASK; `os.umask` would apply to all threads."""
     if not directory.exists():
         _make_directories(directory.parent)
         directory.mkdir(exist_ok=True)
@@ -120,11 +117,9 @@ def _make_directories(directory: Path) -> None:
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
-    """Return a new file in memory for the input or output of the command `argv`.
-
-    Raises: CommandFailed when this process may not open more files, or has no memory left."""
+    """Return a new file in memory for a command. Raises: CommandFailed without further descriptors or memory."""
     try:
-        return memory_file(content)
+        return memory_file(content or b"")
     except OSError as error:
         raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
@@ -218,7 +213,7 @@ class LocalProcess(Process):
             sent = None if self._sent is None else b"".join(self._sent)
             if not self._whole:
                 fed = {} if sent is None else {"stdin": sent.decode()}
-                self._host.transcript.add_stop(self.argv, time.monotonic(), **fed, **self._where())
+                self._host.transcript.add_process("stop", self.argv, **fed, **self._where())
             if self.alive():
                 self._end()
             code = exit_code(self._process.wait())
@@ -251,7 +246,5 @@ class LocalProcess(Process):
             kill_group(self._process)
 
     def _command_result(self, code: int, error: bytes) -> tuple[int, bytes]:
-        """Return the command's exit code and standard error, given those of the child process.
-
-        They differ only for a remote command, where the child process is ssh."""
+        """Return the command's exit code and standard error, which differ from the child's only if this is ssh."""
         return code, error

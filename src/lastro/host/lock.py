@@ -1,7 +1,6 @@
 """A lock that lets one Lastro process at a time measure on a host, in the order of their requests.
 
-The kernel frees the lock even after kill -9. The queue is a directory with a file, called a ticket, for each waiting
-process; tickets of processes that have ended are ignored."""
+The kernel frees the lock even after kill -9. The queue has a file, called a ticket, for each waiting process."""
 
 from __future__ import annotations
 
@@ -73,11 +72,9 @@ def silently(holder: LockHolder | None, ahead: int) -> None:
 def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None]:
     """Hold the host of the state directory inside the block.
 
-    While another process holds the host, `wait` is called several times a second with this process, or None if unknown,
-    and with the number of processes that are ahead in the queue.
+    Meanwhile, `wait` is called several times a second with the holder, or None, and the number of processes ahead.
 
-    Raises: HostBusy when `wait` is None and another process holds the host or waits for it; StoreError when the disk
-    of the state directory is full, failing or read-only."""
+    Raises: HostBusy when `wait` is None and another process holds the host or waits; StoreError when the disk fails."""
     me = LockHolder(purpose)
     with _store_errors(state):
         state.mkdir(mode=0o700, exist_ok=True)
@@ -135,7 +132,7 @@ def _try_lock(file: FileIO) -> bool:
 
 def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
     """Wait until no earlier process is waiting and the lock is free, and take the lock."""
-    ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
+    ticket = state / "queue" / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _store_errors(state):
         ticket.parent.mkdir(exist_ok=True)
         ticket.write_text(me.write(), encoding="utf-8")
@@ -150,17 +147,13 @@ def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
         ticket.unlink(missing_ok=True)
 
 
-def _queue_directory(state: Path) -> Path:
-    return state / "queue"
-
-
 def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
     """Return (ticket, process) of each waiting process, earliest first.
 
     Tickets of processes that have ended are removed. Stopped processes (Ctrl-Z) are left out, since others need not
     wait for them."""
     waiting = []
-    for ticket in sorted(_queue_directory(state).glob("*-*-*")):
+    for ticket in sorted((state / "queue").glob("*-*-*")):
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)

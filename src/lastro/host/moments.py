@@ -8,16 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OwnCpu:
-    """The CPU seconds that Lastro has used on a host.
-
-    `own_s` is the time of Lastro itself or, on a remote host, of the shells and servers of its connections.
-    `commands_s` is the time of the commands that Lastro ran on the host and that have ended. `own_user_s` and
-    `commands_user_s` are the parts of these times in user mode."""
+    """The CPU seconds that Lastro has used on a host, in user mode and in all."""
 
     own_user_s: float = 0.0
-    own_s: float = 0.0
+    own_s: float = 0.0  # of Lastro itself or, on a remote host, of the shells and servers of its connections
     commands_user_s: float = 0.0
-    commands_s: float = 0.0
+    commands_s: float = 0.0  # of the commands that Lastro ran on the host and that have ended
 
     def __add__(self, other: OwnCpu) -> OwnCpu:
         return OwnCpu(
@@ -28,21 +24,18 @@ class OwnCpu:
 
 @dataclass(frozen=True, slots=True)
 class FileReadings:
-    """The files of a host that were read at `at_s` on its monotonic clock: `texts` is {path: text}.
-
-    `spent` is the CPU time that Lastro had used on the host until then."""
+    """The files of a host that were read at `at_s` on its monotonic clock."""
 
     at_s: float
-    texts: Mapping[str, str]
-    spent: OwnCpu
+    texts: Mapping[str, str]  # {path: text}
+    spent: OwnCpu  # until then
 
 
 @dataclass(slots=True)
 class TimedSpan:
     """When a block of commands began and ended on the host's monotonic clock, and how long it took.
 
-    On a remote host, the block begins when the first command starts there, and ends when the last command ends;
-    `took_s` does not include network delays."""
+    On a remote host, from the start of the first command to the end of the last; `took_s` excludes network delays."""
 
     began_s: float = 0.0
     ended_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Determine which CPUs of a host are threads of one core, and so share its execution units.
+"""Determine which CPUs of a host share the execution units of a core, and how large their last-level caches are.
 
 The kernel reports this as topology. In a virtual machine, it may report each virtual CPU as a core. In that case, loops
 run on two CPUs at the same time: they are slower if the CPUs share a core. Source: sysfs-devices-system-cpu."""
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import LastroError
+from lastro.errors import InputError, LastroError
 from lastro.host.base import Host
-from lastro.host.caches import CPUS
 from lastro.host.cgroups import parse_cpus
+from lastro.host.local import LocalHost
+from lastro.units import parse_size_bytes
 
+CPUS = "/sys/devices/system/cpu"
 TOPOLOGY, CALIBRATION, UNKNOWN = "topology", "calibration", "unknown"
 SHARED_BELOW = 0.8  # of the speed of a single loop: about 0.6 on two threads of a core, nearly 1 on two cores
 _PROGRAM = Path(__file__).with_name("loops.pl")
@@ -44,9 +47,7 @@ def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool, calibrate:
 
 
 def _siblings(host: Host, usable: Sequence[int]) -> list[str] | None:
-    """Return, for each core with two or more usable CPUs, its list of CPUs, such as "0-1".
-
-    None if the kernel does not report the topology of every usable CPU."""
+    """Return the CPUs of each core with two or more usable ones, such as "0-1"; None without a complete topology."""
     files = [f"{CPUS}/cpu{cpu}/topology/thread_siblings_list" for cpu in usable]
     texts = host.view.read(files)
     if len(texts) < len(files):
@@ -81,3 +82,41 @@ def speeds(text: str) -> dict[int, float]:
             best[match[1]] = max(best.get(match[1], 0.0), float(match[2]))
     alone = best.pop("alone", 0.0)
     return {int(cpu): round(rate / alone, 2) for cpu, rate in best.items()} if alone else {}
+
+
+@cache
+def local_cache_bytes(cpuset: str) -> int:
+    """Return `last_level_cache_bytes` for CPUs of this machine. Plans use it, since they have no testbed."""
+    return last_level_cache_bytes(LocalHost(), cpuset)
+
+
+def last_level_cache_bytes(host: Host, cpuset: str | None) -> int:
+    """Return the total size in bytes of the last-level caches of the CPUs in `cpuset`, such as "0-3" (None: all CPUs).
+
+    A cache that several CPUs share is counted once. 0 if the kernel does not report caches."""
+    size_bytes: dict[tuple[int, str], int] = {}  # by level, and the CPUs that share the cache
+    for cpu in sorted(parse_cpus(cpuset if cpuset is not None else _read(host, f"{CPUS}/online"))):
+        last_level, last_directory = 0, ""
+        for index in range(8):
+            directory = f"{CPUS}/cpu{cpu}/cache/index{index}"
+            level = _read(host, f"{directory}/level")
+            if level.isdigit() and int(level) > last_level:
+                last_level, last_directory = int(level), directory
+        if last_directory:
+            shared = _read(host, f"{last_directory}/shared_cpu_list") or str(cpu)
+            size_bytes[last_level, shared] = _size(_read(host, f"{last_directory}/size"))
+    return sum(size_bytes.values())
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size_bytes(text)
+    except InputError:
+        return 0
+
+
+def _read(host: Host, file: str) -> str:
+    try:
+        return host.read_text(file).strip()
+    except OSError:
+        return ""

@@ -44,11 +44,10 @@ def remote_session(
     """Hold a remote host, clean up after dead sessions there, and yield a session that owns what the block makes there.
 
     `local` is this machine's session. `wait` is called once if another Lastro holds the host. `directory` has the
-    ledger; by default, it is STATE/hosts/NAME. Another directory is possible only for a host that ends with `local`,
-    such as a guest, because its ledger is not needed later.
+    ledger; by default, it is STATE/hosts/NAME. Another one is for a host that ends with `local`, such as a guest.
 
     Raises: HostError when the host cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
-    directory = directory or _directory(local.ledger.state, target)
+    directory = directory or local.ledger.state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
         defaults = asdict(SshTarget(""))  # left out of the file, since another version may not know a field
@@ -109,8 +108,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
     """Hold the host's locks inside the block, and take them again after each reconnection.
 
     After a lost connection, the locks are freed only when sshd notices the loss, which may take hours if a cable was
-    unplugged. So the process that holds the locks is recorded in the ledger, and the next session with this ledger
-    kills it."""
+    unplugged. So the ledger records the process that holds them, and the next session with this ledger kills it."""
     mark = f"holder-{token}"  # not the session's own mark, since this process must outlive all others of the session
     holders, written = list[Process](), list[int]()
 
@@ -148,9 +146,7 @@ def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
 
 
 def _end_stale_holders(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """Kill processes that hold the host for dead sessions of this ledger, or for a lost connection of this session.
-
-    Return whether there were any."""
+    """Kill holders of dead sessions of this ledger, or of a lost connection; return whether there were any."""
     live_holders = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in live_holders]
     pids = set[int]()
@@ -195,7 +191,3 @@ def _clean_host(target: SshTarget, ledger: Ledger) -> list[OwnedObject]:
             host.connect()
             with _hold(host, ledger, token, "lastro clean", wait=None):
                 return ledger.clean(host, Path(target.state))
-
-
-def _directory(state: Path, target: SshTarget) -> Path:
-    return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", target.name)

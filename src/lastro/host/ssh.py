@@ -97,8 +97,7 @@ class SshHost(Host):
     def connect(self) -> None:
         """Connect as root, and require that the host has the tools that Lastro uses.
 
-        Raises: HostError when the host cannot be reached; HostUnfit when it lacks a tool; NeedsRoot when the user is
-        neither root nor may become root without a password."""
+        Raises: HostError when the host cannot be reached; HostUnfit when it lacks a tool; NeedsRoot without root."""
         self._connections.open()
         self._lost = None
         script = "id -u; for t; do command -v $t >/dev/null || echo $t; done"
@@ -126,8 +125,7 @@ class SshHost(Host):
     def recover(self) -> None:
         """Reconnect after a loss, and end processes of this session that still run there.
 
-        Raises: HostError when the host stays unreachable, or when a process that later trials need (`lasting` in
-        `spawn`) was lost with the connection."""
+        Raises: HostError when the host stays unreachable, or a `lasting` process was lost with the connection."""
         if self._lost is None:
             return
         self.close()
@@ -162,13 +160,11 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
-        """Start a process as `Host.spawn` does.
-
-        With `lasting`, later trials may rely on the process, so `recover` reports its loss."""
+        """Start a process as `Host.spawn` does; `recover` reports the loss of a `lasting` one, which trials use."""
         self._require_connection()
         self.exchanges.start_process()
         if not whole:
-            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
+            self.transcript.add_process("spawn", argv, **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
         grace_tenths, is_fed = str(round(GRACE_S * 10)), "yes" if fed else "no"
         variables = [f"{name}={value}" for name, value in self._environment.items()]
@@ -176,7 +172,7 @@ class SshHost(Host):
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
-            [*ssh, self._sh_command(_SPAWN, words)],
+            [*ssh, self._sh_command("-c", _SPAWN, "lastro", *words)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err.fileno(), start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -203,9 +199,8 @@ class SshHost(Host):
     def _where(self) -> dict[str, list[str]]:
         return {"ssh": self.target.argv()}
 
-    def _sh_command(self, script: str, words: Sequence[str]) -> str:
-        path = f"PATH={ENVIRONMENT['PATH']}"
-        return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
+    def _sh_command(self, *words: str) -> str:
+        return "exec " + shlex.join([*self._sudo, "env", f"PATH={ENVIRONMENT['PATH']}", "sh", *words])
 
     def _call(self, request: Callable[[Shell], Answer]) -> Answer:
         with self._host_errors():
@@ -223,9 +218,7 @@ class SshHost(Host):
             raise HostUnfit(f"{self.name} {error.reason}", error.remedy) from error
 
     def _require_connection(self) -> None:
-        """Raise ConnectionLost if the connection was lost and `recover` has not yet reconnected.
-
-        Otherwise a trial could continue although some of its commands did not run."""
+        """Raise ConnectionLost until `recover` has reconnected, so that no trial continues with commands missing."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
@@ -236,8 +229,7 @@ class SshHost(Host):
 
     def _shell(self) -> tuple[Path, list[str]]:
         socket, ssh = self._connections.acquire()
-        path = f"PATH={ENVIRONMENT['PATH']}"
-        return socket, [*ssh, "exec " + shlex.join([*self._sudo, "env", path, "sh"])]
+        return socket, [*ssh, self._sh_command()]
 
     # Files, and queries that no transcript records
 
@@ -279,7 +271,8 @@ class SshHost(Host):
         Raises: WriteFailed; ConnectionLost, also after `timeout_s`."""
         self._require_connection()
         nonce = secrets.token_hex(8)
-        command = f"{self._sh_command(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
+        receive = self._sh_command("-c", _SEND, "lastro", path, str(file.stat().st_size)).removeprefix("exec ")
+        command = f"{receive}; echo {nonce} $?"
         with file.open("rb") as source, self._connections.channel() as ssh:
             try:
                 done = subprocess.run(
@@ -348,9 +341,7 @@ def _last_line(output: bytes) -> str:
 
 
 def _pid_after(lines: IO[bytes], nonce: str) -> int | None:
-    """Return the PID that a script prints after its nonce; None if the output ends before.
-
-    Earlier lines, such as the greeting of a login, are skipped."""
+    """Return the PID that a script prints after its nonce, below a greeting, for example; None without."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:

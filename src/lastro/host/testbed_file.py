@@ -8,7 +8,7 @@ imports pydantic, so only commands with a testbed file import it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -34,6 +34,7 @@ NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",
 PLATFORMS = ("native", "runc", "crun", "docker")
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
 UNKNOWN_HOME = "begins with the home directory of an unknown user"
+_NO_CPUS = "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2"
 _LEAST_MEMORY_BYTES = 512 << 20
 _NO_SELINUX = (
     "Debian's SELinux policy did not load in a guest, and Debian builds it without the module `container`, which has"
@@ -42,21 +43,19 @@ _NO_SELINUX = (
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
-def matching(pattern: str, what: str) -> BeforeValidator:
-    """Return a validator that a string matches `pattern`; its error message is the key's name followed by `what`."""
+def _checked(is_valid: Callable[[str], object], what: str) -> BeforeValidator:
+    """Return a validator that a string is valid; its error message is the key's name followed by `what`."""
 
     def check(value: Any) -> Any:
-        if isinstance(value, str) and not re.fullmatch(pattern, value):
+        if isinstance(value, str) and not is_valid(value):
             raise PydanticCustomError("text", what)
         return value
 
     return BeforeValidator(check)
 
 
-def _cpus(value: Any) -> Any:
-    if isinstance(value, str) and not parse_cpus(value):
-        raise PydanticCustomError("cpus", "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2")
-    return value
+def matching(pattern: str, what: str) -> BeforeValidator:
+    return _checked(re.compile(pattern).fullmatch, what)
 
 
 def _home(value: Any) -> Any:
@@ -104,18 +103,16 @@ _File = Annotated[OneLine, BeforeValidator(_home)]
 
 
 class RoleTable(StrictTable):
-    """The table of one role in a testbed file.
+    """The table of one role in a testbed file."""
 
-    `address`, `user`, `port`, `identity` and `known_hosts` are those for ssh."""
-
-    address: _Address | None = None
+    address: _Address | None = None  # for ssh, as the four that follow
     user: _User | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     identity: _File | None = None
     known_hosts: _File | None = None
     state: _Place = "/var/lib/lastro"  # a directory on the host; `run` alike
     run: _Place = "/run/lastro"
-    cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
+    cpus: Annotated[OneLine, _checked(parse_cpus, _NO_CPUS)] | None = None
     links: dict[str, _Link] = Field(default_factory=dict)  # {neighbouring role: network card}
 
 
@@ -142,10 +139,7 @@ class TestbedShape(StrictTable):
 
 
 class GuestTable(StrictTable):
-    """The keys that describe a guest.
-
-    They are the guest's kernel and Debian release, its size, its means to isolate instances, how it is emulated, its
-    hypervisor, and the platforms whose requirements it contains."""
+    """The keys that describe a guest; `GuestPlan` says what they mean."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
         "linux-image-amd64"
@@ -176,8 +170,7 @@ class GuestShape(GuestTable):
 class GuestPlan:
     """A guest to boot."""
 
-    # A Debian package or an absolute path. A package may include its release, as for apt: `linux-image-amd64/trixie`;
-    # otherwise it is from `release`.
+    # A Debian package or an absolute path. A package may include its release, as `linux-image-amd64/trixie`.
     kernel: str
     release: str
     cpus: int  # 0: all CPUs of this machine
@@ -199,13 +192,11 @@ class GuestPlan:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """The host of a role, its CPUs (None: all), and its network cards.
+    """The host of a role, its CPUs, and its network cards."""
 
-    `target` is None for this machine. `links` is {neighbouring role: network card}."""
-
-    target: SshTarget | None = None
-    cpus: str | None = None
-    links: Mapping[str, str] = field(default_factory=dict)
+    target: SshTarget | None = None  # None: this machine
+    cpus: str | None = None  # None: all
+    links: Mapping[str, str] = field(default_factory=dict)  # {neighbouring role: network card}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +225,7 @@ class TestbedFile:
 
 
 def load(path: Path) -> TestbedFile:
-    """Read a testbed file; if `path` is the word `guest`, return the default guest.
-
-    Raises: StudyError when it cannot be read or is not a valid testbed."""
+    """Read a testbed file; the word `guest` stands for the default guest. Raises: StudyError when it is not valid."""
     if str(path) == GUEST:
         return parse(f'kind = "{GUEST}"', GUEST)
     return parse(read_text(path, "testbed", _HINT), str(path))
@@ -274,17 +263,14 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
         common = read_shape(document, problems, GuestShape)
         if not common.guests:
             return TestbedFile({}, problems.file, _guest(common, common, problems))
-        plans = {
-            name: _guest(common, table, problems.below("guests", name), name) for name, table in common.guests.items()
-        }
+        guests = common.guests.items()
+        plans = {name: _guest(common, table, problems.below("guests", name), name) for name, table in guests}
         return TestbedFile({}, problems.file, None, plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 
 def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str = "") -> GuestPlan:
-    """Return the plan of a guest: keys that its `table` sets, and the common values in `shape` for all other keys.
-
-    Contradictions between the keys are added to `problems`."""
+    """Return the plan of a guest: keys of `table`, or else of `shape`; add contradictions to `problems`."""
     common = {key: getattr(shape, key) for key in GuestTable.model_fields}
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":

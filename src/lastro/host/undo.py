@@ -17,8 +17,7 @@ from lastro.host.base import Host
 NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# The modules of the kernel that a session may load, each with a file that exists while the kernel has it, built in or
-# loaded.
+# The modules of the kernel that a session may load, each with a file that exists while the kernel has it.
 MODULES = {"pktgen": "/proc/net/pktgen", "br_netfilter": "/proc/sys/net/bridge"}
 _LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 
@@ -69,12 +68,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object: how to recognize names that an owner can have made (`is_own`), and how to remove an object.
-
-    `remove` may be called only if `is_own` is true for the name."""
+    """A kind of object: how to recognize names that an owner can have made, and how to remove an object."""
 
     is_own: Callable[[Owner, str], bool]
-    remove: Callable[[Host, str], None]
+    remove: Callable[[Host, str], None]  # only if `is_own` is true for the name
 
 
 def is_token(text: object) -> bool:
@@ -130,7 +127,7 @@ def _undo_cgroup(host: Host, name: str) -> None:
         host.write_text(file, text)
     groups.remove(name)
     if existing:
-        host.transcript.add_rmdir(existing)
+        host.transcript.records.append({"kind": "rmdir", "paths": existing})
     host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # other sessions may use it
 
 

@@ -29,13 +29,11 @@ git -c advice.detachedHead=false checkout --quiet --detach "$3\""""
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """A directory in a Git repository, and the command that runs at the top of a checkout; empty for none.
+    """A directory in a Git repository."""
 
-    `what` says in messages what is built from it: "function 'limiter'"."""
-
-    what: str
+    what: str  # is built from it, in messages: "function 'limiter'"
     repository: str
-    build: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()  # the command that runs at the top of a checkout; empty for none
 
 
 @dataclass(frozen=True, slots=True)

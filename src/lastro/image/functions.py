@@ -4,9 +4,7 @@ So the functions are the same on each platform, each remote host and in each vir
 filesystem covers them. Here, their files are copied and read, but never executed: they run in instances only.
 
 The directories in `MOUNT_POINTS` are empty, since an instance mounts its own there. Times are not preserved. Owners are
-preserved only if root owns the directory. So a copy of the same files is the same function.
-
-Podman pulls an image into a private store, which is removed with the workshop."""
+preserved only if root owns the directory. So a copy of the same files is the same function."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
 from lastro.host.base import RUN_DIR, Host
-from lastro.host.files import SEARCHED
+from lastro.host.files import SEARCHED, file_sha256
 from lastro.image import rootfs
 from lastro.image.manifest import Image
 from lastro.image.workshop import building, proxies, workshop
@@ -51,20 +49,16 @@ pulled=$(private pull --quiet "$3"); private image mount "$pulled"; private imag
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function in a root filesystem, as its JSON file describes it.
-
-    `sha256` is the hash of a tar of its files.
-    `commit` is the Git commit from which the files were built; empty if they were copied from a directory or an
-    image."""
+    """A function in a root filesystem, as its JSON file describes it."""
 
     command: tuple[str, ...]
-    sha256: str
+    sha256: str  # of a tar of its files
     ready: tuple[str, ...] = ()
     ready_s: float = 10.0
     environment: Mapping[str, str] = field(default_factory=dict)
     forwarding: str = "kernel"
     directory: str = "/"
-    commit: str = ""
+    commit: str = ""  # the Git commit from which the files were built; empty if they were copied
 
 
 def function_in(image: Image, name: str) -> InstalledFunction | None:
@@ -118,9 +112,7 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 
 def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host: Host) -> Path:
-    """Check a function's files, write its JSON file into `descriptions`, and return the directory of the files.
-
-    Raises: as `with_functions`."""
+    """Check a function, describe it in `descriptions`, and return its directory. Raises: as `with_functions`."""
     tree = Path(own.directory)
     config: Mapping[str, Any] = {}
     if own.image:
@@ -134,12 +126,10 @@ def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host
         (descriptions / own.name / mount_point).chmod(0o1777 if mount_point == "tmp" else 0o755)
     part = work / f"{own.name}.tar"
     host.run([*append_argv(part), *_files_of(own.name, tree)], timeout_s=COPY_S)
-    with open(part, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     variables = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
     installed = InstalledFunction(
         command=own.command or (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
-        sha256=digest,
+        sha256=file_sha256(part),
         ready=own.ready,
         ready_s=own.ready_s,
         environment={"PATH": SEARCHED, **variables, **own.environment},
@@ -149,15 +139,9 @@ def _prepare(own: OwnFunction, work: Path, descriptions: Path, store: Path, host
     )
     _require_usable(own.name, installed, part)
     part.unlink()
-    write_atomically(
-        descriptions / f"{own.name}.json",
-        json.dumps(
-            {name: value for name, value in asdict(installed).items() if name != "commit" or value},
-            indent=1,
-            sort_keys=True,
-        )
-        + "\n",
-    )
+    described = {name: value for name, value in asdict(installed).items() if name != "commit" or value}
+    text = json.dumps(described, indent=1, sort_keys=True) + "\n"
+    write_atomically(descriptions / f"{own.name}.json", text)
     return tree
 
 
@@ -195,9 +179,8 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
             if not argv:
                 raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
             directories = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
-            paths = (
-                follow_links(members, posixpath.join("/", installed.directory, each, argv[0])) for each in directories
-            )
+            places = (posixpath.join("/", installed.directory, each, argv[0]) for each in directories)
+            paths = (follow_links(members, place) for place in places)
             named = (members[path] for path in paths if path in members)
             program = next((member for member in named if member.isfile() or member.islnk()), None)
             if program is None or not program.mode & 0o111:
@@ -215,8 +198,7 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
 def follow_links(members: Mapping[str, tarfile.TarInfo], path: str) -> str:
     """Return the path to which `path` leads when the symbolic links among `members` are followed.
 
-    `members` are the files by path, relative to the root from which absolute links start. The result is relative to
-    this root, too, and may be a file that does not exist."""
+    `members` are the files by path, relative to the root of absolute links. So is the result, which may not exist."""
     path = posixpath.normpath(path).lstrip("/")
     for _ in range(_MOST_LINKS):
         parents = [*reversed(PurePosixPath(path).parents), PurePosixPath(path)]

@@ -40,8 +40,7 @@ APPLETS = (
     "tr", "unshare",
 )  # fmt: skip
 # No self-tests of ciphers (half a second on an emulated processor), no wait after a panic, interfaces named eth0, eth1.
-# No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
-# panics.
+# No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it.
 BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
@@ -90,17 +89,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """The files that a guest boots, on the host that boots it.
+    """The files that a guest boots, on the host that boots it."""
 
-    `release` is the kernel's release, such as `6.1.0-31-amd64`.
-    `image` is the kernel. `elf` is the same kernel as an ELF file, which boots faster; None if there is none.
-    `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or a copy."""
-
-    release: str
-    image: Path
-    elf: Path | None
+    release: str  # of the kernel, such as `6.1.0-31-amd64`
+    image: Path  # the kernel
+    elf: Path | None  # the same kernel as an ELF file, which boots faster; None if there is none
     initramfs: Path
-    disk: Path
+    disk: Path  # a raw, sparse ext4 file system that guests share: use a layer over it, or a copy
 
     @property
     def fastest(self) -> Path:
@@ -124,9 +119,7 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
 
 
 def ensure(image: Image, store: Path, host: Host) -> Guest:
-    """Return kernel, initramfs and disk below `store`; make them if necessary (half a minute in all).
-
-    Raises: ImageError with the last output of the tool that failed."""
+    """Return the files below `store`; make them if necessary (half a minute). Raises: ImageError if a tool failed."""
     with building("kernel and disk of virtual machines", store, image.snapshot):
         kernel = ensure_kernel(store, host, RELEASE, image.snapshot)
         initramfs, disk = ensure_initramfs(kernel, store), ensure_disk(image, store, host)
@@ -142,7 +135,6 @@ def on_host(guest: Guest, image: Image, host: Host, store: Path) -> Guest:
     Raises: ImageError."""
     if not isinstance(host, SshHost):
         return guest
-
     here = guest.initramfs.parent
 
     def place(file: Path) -> Path:
@@ -165,19 +157,13 @@ def on_host(guest: Guest, image: Image, host: Host, store: Path) -> Guest:
 
 
 def ensure_kernel(
-    store: Path,
-    host: Host,
-    release: str,
-    snapshot: str,
-    package: str = KERNEL,
-    on_disk: Sequence[str] = (),
+    store: Path, host: Host, release: str, snapshot: str, package: str = KERNEL, on_disk: Sequence[str] = ()
 ) -> Kernel:
     """Return the kernel of a Debian package; fetch and unpack it if necessary.
 
     `release` is the Debian release of the package.
     `snapshot` is the time of Debian's archive from which the package is taken; empty for today's mirror.
-    `on_disk` are patterns of additional modules. If there are any, they are put on a disk (`modules_disk`), together
-    with the usual modules."""
+    `on_disk` are patterns of additional modules. With any, all modules are on a disk, `modules_disk`."""
     kernel = kernel_at(store, release, snapshot, package, on_disk)
     if kernel.directory.is_dir():
         return kernel
@@ -213,8 +199,7 @@ def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: S
 def _as_before_debian_13(extract: Path) -> None:
     """Change extracted packages to the layout of Debian 12: links to /usr, unpacked modules, and kernels in /boot.
 
-    Since Debian 13, the links are in another package, base-files. Since Debian 14, a kernel and its configuration are
-    in the directory of the kernel's modules."""
+    Since Debian 13, base-files has the links. Since Debian 14, a kernel is in the directory of its modules."""
     for name in ("bin", "lib", "lib64", "sbin"):
         if not (extract / name).exists():
             (extract / name).symlink_to(f"usr/{name}")
@@ -241,9 +226,7 @@ def _copy_kernel(extract: Path, target: Path) -> str:
 
 
 def elf_in(image: bytes) -> bytes | None:
-    """Return the ELF file inside a bzImage; None if `image` has none that is packed by xz or gzip.
-
-    Source: Linux x86 boot protocol 2.08."""
+    """Return the ELF file that is packed in a bzImage by xz or gzip, or None. Source: Linux x86 boot protocol 2.08."""
     if image[0x202:0x206] != b"HdrS":
         return None
     setup_sectors = image[0x1F1] or 4

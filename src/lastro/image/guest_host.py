@@ -1,12 +1,10 @@
 """The files of a virtual machine that is the host of a testbed: its kernel, its disks, and Docker's AppArmor profile.
 
 Its root is a second root filesystem, which has Debian packages only: sshd, the tools that Lastro runs on a host, and
-what the platforms require. A second disk has the root filesystem of instances. Platforms whose instances are virtual
-machines boot these from the same disk."""
+what the platforms require. A second disk has the root filesystem of instances, virtual machines included."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +13,14 @@ from pathlib import Path
 from lastro import registry
 from lastro.errors import ImageError
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.image import guest, rootfs
 from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, ensure_xen, modules_hook
 from lastro.image.rootfs import Image
 from lastro.image.workshop import building
 
 PROFILE = "docker-default"
-# The parts that work in every guest, beside its platforms. Their packages are those that `lastro setup` installs on a
-# host.
+# The parts that work in every guest, beside its platforms. `lastro setup` installs the same packages.
 PARTS = {"attachment": ("ovs",), "isolation": ("apparmor",), "scenario": ("routing",), "instrument": ("curl",)}
 _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
@@ -96,23 +94,16 @@ def ensure(
             tuple(guest.ensure_disk(each, store, host) for each in images),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
-            {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},
+            {"userland_sha256": userland.digest, "kernel_sha256": file_sha256(booted)},
             guest.ensure(image, store, host) if _run_machines(platforms) else None,
             xen,
         )
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def to_build(
     image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
 ) -> list[str]:
-    """Return a description of each thing that `ensure` would have to fetch and build; empty if there is none.
-
-    Fetching and building take minutes."""
+    """Return a description of each thing that `ensure` would have to fetch and build, which takes minutes."""
     package, origin = _package(release, kernel)
     debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
     made = debian.directory.is_dir()
@@ -136,7 +127,8 @@ def recipe_of(
 
     `kernel` is the release of the guest's kernel. Modules of the hypervisor, if any, are built for it."""
     parts = {**PARTS, "platform": platforms}
-    needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
+    classes = [registry.get(kind, name) for kind, names in parts.items() for name in names]
+    needed = {package for part in classes for package in part.requirements.packages}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
     below = HYPERVISORS.get(hypervisor, NOTHING)
     needed |= {*below.packages, *((f"linux-headers-{kernel}",) if below.builds else ())}
@@ -148,11 +140,6 @@ def recipe_of(
 def _run_machines(platforms: Sequence[str]) -> bool:
     """Return whether the instances of any of these platforms are virtual machines."""
     return any(registry.get("platform", name).guests for name in platforms)
-
-
-def _packages(kind: str, name: str) -> tuple[str, ...]:
-    packages: tuple[str, ...] = registry.get(kind, name).requirements.packages
-    return packages
 
 
 def docker_profile(dockerd: Path) -> str:

@@ -1,7 +1,6 @@
 """The hypervisors that a guest host may have: what each adds to the guest's userland, and how it starts.
 
-Xen is loaded in place of the kernel, by the multiboot protocol. Xen then starts the kernel as its first domain, which
-is the host of the testbed."""
+Xen is loaded in place of the kernel, by the multiboot protocol, and starts it as its first domain, the host."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ second. The contents of all files are compared on demand (`lastro image --verify
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from lastro.errors import ImageError
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.image.workshop import snapshot_in
 from lastro.results.files import write_atomically
 
@@ -27,11 +27,9 @@ Entries = Mapping[str, str]  # a description of each inode, by its path below th
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built root filesystem, in `directory`.
+    """A built root filesystem, in `directory`."""
 
-    `digest` is the SHA-256 of its tar; `name` is the beginning of the digest."""
-
-    digest: str
+    digest: str  # SHA-256 of its tar; `name` is its beginning
     directory: Path
 
     @property
@@ -68,9 +66,7 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
 
 
 def verify(image: Image, host: Host) -> None:
-    """Compare the tar with its digest, and the tree, including the contents of its files, with the tar.
-
-    This takes seconds. Raises: ImageError when anything differs."""
+    """Compare the tar with its digest, and the tree with the tar, in seconds. Raises: ImageError if they differ."""
     _require_digest(image)
     check(image, image.tree, host)
     argv = ["tar", "--compare", "--numeric-owner", f"--file={image.tar}", f"--directory={image.tree}"]
@@ -121,9 +117,7 @@ def _identity(tar: Path) -> list[int]:
 
 
 def _require_digest(image: Image) -> None:
-    with open(image.tar, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != image.digest:
+    if (digest := file_sha256(image.tar)) != image.digest:
         raise ImageError(
             f"{image.tar} has the SHA-256 {digest}, but was built with {image.digest}",
             f"find out what changed it, then remove {image.directory}: Lastro builds it again",
@@ -145,9 +139,7 @@ def _entries_of_tar(tar: Path) -> dict[str, str]:
 
 
 def _entries_of_listing(listing: str, first_id: int) -> dict[str, str]:
-    """Return {path: description} of the inodes of a tree from its `Files.listing`.
-
-    `first_id` is subtracted from all owners."""
+    """Return {path: description of its inode} from a `Files.listing`; subtract `first_id` from all owners."""
     entries = {}
     for line in listing.split("\0")[:-1]:
         kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
@@ -157,9 +149,7 @@ def _entries_of_listing(listing: str, first_id: int) -> dict[str, str]:
 
 
 def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
-    """Return a description of an inode by the properties that do not depend on the file system.
-
-    The size is included for files only, and the time in whole seconds."""
+    """Describe an inode by what no file system changes: the size of files only, and the time in whole seconds."""
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 

@@ -6,13 +6,12 @@ So a copy of the same files is the same root filesystem."""
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 from pathlib import Path
 
 from lastro.errors import ImageError, InputError
 from lastro.host.base import Host
-from lastro.host.files import SEARCHED
+from lastro.host.files import SEARCHED, file_sha256
 from lastro.image import rootfs
 from lastro.image.functions import COPY_S, MOUNT_POINTS, append_argv, follow_links, pull_image
 from lastro.image.manifest import Image
@@ -45,8 +44,7 @@ def ensure(place: str, extra_files: tuple[str, ...], store: Path, host: Host) ->
         host.run(argv, timeout_s=COPY_S)
         _complete(tar, work / "more", extra_files, host)
         _require_usable(place, tar)
-        with open(tar, "rb") as file:
-            key = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        key = file_sha256(tar)[:16]
         stored = rootfs.stored_image(key, store)
         return rootfs.checked_image(stored, host) if stored else rootfs.store_image(home, key, store, host)
 

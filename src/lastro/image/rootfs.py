@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
+from lastro.host.files import file_sha256
 from lastro.host.ssh import SshHost
 from lastro.image import manifest
 from lastro.image.manifest import Image as Image
@@ -48,20 +49,14 @@ _checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 
 @dataclass(frozen=True, slots=True)
 class ImageAdditions:
-    """Additions to a root filesystem.
+    """Additions to a root filesystem."""
 
-    `packages` are Debian packages.
-    `files` are programs or directories of this host, to copy to /usr/local/bin.
-    `functions` are network functions of the user's own, which `functions.with_functions` adds."""
+    packages: tuple[str, ...] = ()  # of Debian
+    files: tuple[str, ...] = ()  # programs or directories of this host, to copy to /usr/local/bin
+    functions: tuple[OwnFunction, ...] = ()  # of the user's own; `functions.with_functions` adds them
 
-    packages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    functions: tuple[OwnFunction, ...] = ()
-
-    def combined_with(self, other: ImageAdditions) -> ImageAdditions:
-        return ImageAdditions(
-            self.packages + other.packages, self.files + other.files, self.functions + other.functions
-        )
+    def combined_with(self, more: ImageAdditions) -> ImageAdditions:
+        return ImageAdditions(self.packages + more.packages, self.files + more.files, self.functions + more.functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +67,7 @@ class ImageRecipe:
     packages: tuple[str, ...] = PACKAGES
     extra_files: tuple[str, ...] = ()  # the user's own programs, such as a static `click`, to copy to /usr/local/bin
     hooks: tuple[str, ...] = (DROP_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
-    # A point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the packages are those that the
-    # mirror has now.
+    # A point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the mirror as it is now.
     snapshot: str = ""
     components: str = ""  # of Debian's archive, with commas; empty: main
 
@@ -81,8 +75,7 @@ class ImageRecipe:
     def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
         """Return the recipe of an image with the usual packages, the host's `click` if it has one, and `needs`.
 
-        If `snapshot` is None, the environment variable LASTRO_SNAPSHOT is used, or else today's mirror. Raises:
-        InputError if the variable or `snapshot` is not a valid time."""
+        Without `snapshot`, LASTRO_SNAPSHOT is used, or else today's mirror. Raises: InputError for an invalid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or ImageAdditions()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
@@ -121,8 +114,13 @@ def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
     Raises: ImageError if a tool failed, with its last output, or if the tree has changed since it was built."""
-    image = built_image(recipe, store)
-    return _build(recipe, store, host) if image is None else checked_image(image, host)
+    if image := built_image(recipe, store):
+        return checked_image(image, host)
+    if host.which("mmdebstrap") is None:
+        raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
+    with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
+        host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
+        return store_image(work, recipe.key, store, host)
 
 
 def checked_image(image: Image, host: Host) -> Image:
@@ -142,8 +140,7 @@ def checked_image(image: Image, host: Host) -> Image:
 def on_host(image: Image, host: Host, store: Path) -> Image:
     """Return the image on `host`: `image` itself, unless the host is remote.
 
-    For a remote host, it is a copy below `store`, which is made once, and is verified. Raises: ImageError when the copy
-    is incomplete, or the host has another architecture."""
+    For a remote host, it is a verified copy below `store`. Raises: ImageError, also for another architecture."""
     if not isinstance(host, SshHost):
         return image
     copy, here = Image(image.digest, store / image.name), platform.machine()
@@ -168,8 +165,7 @@ def on_host(image: Image, host: Host, store: Path) -> Image:
 def shifted_tree(image: Image, original: Image, first_id: int, host: Host) -> Path:
     """Return a copy of the image's tree with `first_id` added to the owner and group of every file.
 
-    A user namespace runs the copy. It is made once, on `host`, next to the tree of `image`. `original` is the same
-    image on this machine; the copy is compared with it.
+    A user namespace runs the copy, which is made once, on `host`, and compared with `original`, the same image here.
 
     Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
@@ -192,21 +188,12 @@ def _extract(tar: Path, tree: Path, host: Host) -> None:
     host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
 
 
-def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
-    if host.which("mmdebstrap") is None:
-        raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
-    with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
-        host.run(_mmdebstrap(recipe, work / "rootfs.tar"), timeout_s=_BUILD_TIMEOUT_S)
-        return store_image(work, recipe.key, store, host)
-
-
 def store_image(work: Path, key: str, store: Path, host: Host) -> Image:
     """Store the image whose tar is in the workshop `work`, record it under `key`, and return it."""
     tar, tree = work / "rootfs.tar", work / "rootfs"
     tree.mkdir()
     _extract(tar, tree, host)
-    with open(tar, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_sha256(tar)
     image = Image(digest, store / digest[:12])
     if not image.directory.exists():
         work.rename(image.directory)

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,20 +17,17 @@ from lastro.image.functions import FUNCTIONS
 
 _IMAGE = re.compile(r"[0-9a-f]{12}")
 _CHECKOUT = re.compile(r"[0-9a-f]{16}")
+_DAEMON_DATA = ("guest/disk", "docker*", "containerd", "pod")  # named after images, below the state directory
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTree:
-    """A root filesystem or a checkout in the state directory.
-
-    `what` describes it for users.
-    `paths` are its own path and those that are removed with it.
-    `used_s` is the Unix time of its last use."""
+    """A root filesystem or a checkout in the state directory."""
 
     name: str
-    what: str
-    paths: tuple[Path, ...]
-    used_s: float
+    what: str  # its description for users
+    paths: tuple[Path, ...]  # its own path, and those that are removed with it
+    used_s: float  # Unix time of its last use
 
     @property
     def n_bytes(self) -> int:
@@ -41,7 +37,15 @@ class StoredTree:
 
 def stored_trees(state: Path) -> list[StoredTree]:
     """Return the root filesystems and checkouts in the state directory, the most recently used first."""
-    return sorted([*_images(state), *_checkouts(state)], key=lambda stored: stored.used_s, reverse=True)
+    trees = []
+    for directory in (state / "rootfs").glob("*"):
+        if _IMAGE.fullmatch(name := directory.name) and (directory / "rootfs.tar").is_file():
+            paths = (directory, *(path for kind in _DAEMON_DATA for path in state.glob(f"{kind}-{name}*")))
+            trees.append(StoredTree(name, _description(directory / "rootfs"), paths, directory.stat().st_mtime))
+    for directory in (state / "checkouts").glob("*"):
+        if _CHECKOUT.fullmatch(name := directory.name):
+            trees.append(StoredTree(name, "checkout of a repository", (directory,), directory.stat().st_mtime))
+    return sorted(trees, key=lambda stored: stored.used_s, reverse=True)
 
 
 def unused_trees(state: Path, age_s: float) -> list[StoredTree]:
@@ -62,17 +66,6 @@ def remove(old: StoredTree, state: Path) -> None:
         raise HostError(f"{old.name} cannot be removed: {error}", "find out what uses it, then try again") from error
 
 
-_DAEMON_DATA = ("guest/disk", "docker*", "containerd", "pod")  # named after images, below the state directory
-
-
-def _images(state: Path) -> Iterator[StoredTree]:
-    for directory in (state / "rootfs").glob("*"):
-        if _IMAGE.fullmatch(directory.name) and (directory / "rootfs.tar").is_file():
-            name = directory.name
-            more = [path for kind in _DAEMON_DATA for path in state.glob(f"{kind}-{name}*")]
-            yield StoredTree(name, _description(directory / "rootfs"), (directory, *more), directory.stat().st_mtime)
-
-
 def _description(tree: Path) -> str:
     """Return a description of a root filesystem: the name of its system, and the user's functions in it."""
     try:
@@ -82,12 +75,6 @@ def _description(tree: Path) -> str:
     system = next((line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")), "")
     functions = ", ".join(sorted(file.stem for file in (tree / FUNCTIONS).glob("*.json")))
     return (system or "files of the user's own") + (f", with {functions}" if functions else "")
-
-
-def _checkouts(state: Path) -> Iterator[StoredTree]:
-    for directory in (state / "checkouts").glob("*"):
-        if _CHECKOUT.fullmatch(directory.name):
-            yield StoredTree(directory.name, "checkout of a repository", (directory,), directory.stat().st_mtime)
 
 
 def _disk_bytes(path: Path) -> int:

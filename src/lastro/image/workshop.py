@@ -2,8 +2,7 @@
 
 The process that builds may be killed. Its PID is part of the name, so that the next build or `lastro clean` can remove
 the directory. mmdebstrap has a mount namespace of its own, which the kernel removes with the last process in it.
-Otherwise its mounts would remain, among them the host's /dev and /sys, below a directory that looks like a leftover to
-delete."""
+Otherwise its mounts would remain, among them the host's /dev and /sys, below what looks like a leftover to delete."""
 
 from __future__ import annotations
 
@@ -37,9 +36,7 @@ ROLLING = "sid"
 
 @contextmanager
 def workshop(store: Path) -> Iterator[Path]:
-    """Yield a new directory in `store`; remove it after the block, unless it was renamed.
-
-    Workshops in `store` whose processes have ended are removed first."""
+    """Yield a new directory in `store`, removed after the block unless renamed; first remove abandoned ones."""
     store.mkdir(parents=True, exist_ok=True)
     for directory in abandoned(store):
         _remove(directory)
@@ -56,13 +53,12 @@ def workshop(store: Path) -> Iterator[Path]:
 
 def abandoned(store: Path) -> list[Path]:
     """Return the workshops in `store` whose processes have ended."""
-    return sorted(path for path in store.glob(f"{_PREFIX}-*") if _is_abandoned(path.name))
+    named = ((path, _NAME.fullmatch(path.name)) for path in store.glob(f"{_PREFIX}-*"))
+    return sorted(path for path, builder in named if builder and start_time(int(builder[1])) != int(builder[2]))
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
-    """Remove the workshops, in all stores below `state`, whose processes have ended, and return their paths.
-
-    With `dry_run`, only return the paths."""
+    """Remove, except with `dry_run`, the workshops below `state` whose processes have ended; return their paths."""
     stores = [path for depth in ("*", "*/*") for path in state.glob(depth) if path.is_dir()]
     directories = [directory for store in stores for directory in abandoned(store)]
     if not dry_run:
@@ -137,39 +133,22 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
-        named = _APT_ERROR.search(error.stderr) if isinstance(error, CommandFailed) else None
-        why = named[1] if named else error.message
-        raise ImageError(f"{what} could not be built: {why}", _remedy(error, store, snapshot)) from error
+        words = error.stderr if isinstance(error, CommandFailed) else ""
+        remedy = "is the Debian mirror reachable? LASTRO_MIRROR names another one"
+        if snapshot:
+            place = f"{_SNAPSHOTS}/debian/{snapshot}/"
+            remedy = f"is {place} reachable, and did Debian have this release at that moment?"
+        if named := _APT_ERROR.search(words):
+            wrong = "package" if "package" in named[1].lower() else "release"
+            remedy = f"does Debian have a {wrong} of this name? https://packages.debian.org shows it; {remedy}"
+        elif _FULL in words:
+            remedy = f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
+        elif isinstance(error, CommandFailed) and error.returncode == _NOT_FOUND:
+            remedy = "install the program that it names, and repeat the command"
+        raise ImageError(f"{what} could not be built: {named[1] if named else error.message}", remedy) from error
     except OSError as error:
         hint = "free some space, or name another directory in LASTRO_STATE"
         raise ImageError(f"{what} could not be stored in {store}: {error}", hint) from error
-
-
-def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
-    """Return what the user can do about a tool that failed, judged by its output and its exit code."""
-    words = error.stderr if isinstance(error, CommandFailed) else ""
-    if named := _APT_ERROR.search(words):
-        wrong = "package" if "package" in named[1].lower() else "release"
-        return (
-            f"does Debian have a {wrong} of this name? https://packages.debian.org shows it; {_unreachable(snapshot)}"
-        )
-    if _FULL in words:
-        return f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
-    if isinstance(error, CommandFailed) and error.returncode == _NOT_FOUND:
-        return "install the program that it names, and repeat the command"
-    return _unreachable(snapshot)
-
-
-def _unreachable(snapshot: str) -> str:
-    """Return what the user can check when packages could not be fetched from a snapshot or a mirror."""
-    if snapshot:
-        return f"is {_SNAPSHOTS}/debian/{snapshot}/ reachable, and did Debian have this release at that moment?"
-    return "is the Debian mirror reachable? LASTRO_MIRROR names another one"
-
-
-def _is_abandoned(name: str) -> bool:
-    builder = _NAME.fullmatch(name)
-    return builder is not None and start_time(int(builder[1])) != int(builder[2])
 
 
 def _remove(path: Path) -> None:

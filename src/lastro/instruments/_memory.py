@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from lastro.host.base import Host
-from lastro.host.caches import last_level_cache_bytes, local_cache_bytes
+from lastro.host.processors import last_level_cache_bytes, local_cache_bytes
 from lastro.instruments.base import UNWATCHED, Watch, Workload
 from lastro.platforms.base import Instance
 from lastro.results.samples import THROUGH_CACHE, Reading, Remark

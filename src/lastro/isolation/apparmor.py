@@ -24,11 +24,7 @@ class AppArmor(Isolation):
         return None if label.startswith(PROFILE) else f"the label of its processes is {label or 'empty'!r}"
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        try:
-            enabled = testbed.host.read_text(_ENABLED).strip() == "Y"
-        except OSError:
-            enabled = False
-        if not enabled:
+        if testbed.host.read_or_empty(_ENABLED).strip() != "Y":
             return Availability(
                 "this host's kernel runs without AppArmor",
                 "boot a kernel with AppArmor (Debian's and Ubuntu's: kernel parameter apparmor=1 security=apparmor),"

@@ -36,19 +36,15 @@ class MeasuredUse:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The results of a calibration run.
+    """The results of a calibration run."""
 
-    `needs` maps each role to what its instance used. `chain_cpus` is how many CPUs the chain kept busy while it carried
-    TCP. It includes the kernel's work on packets, which no cgroup counts, but not the work of other programs.
-    `block_device` is the disk on which rates are limited, or None. `usable_cpus` is the number of CPUs on which chain
-    and neighbour may run; a profile that was stored without it gets the number of this machine. `least_memory_bytes` is
-    the memory that the platform needs to start an instance."""
-
-    needs: dict[str, MeasuredUse]
+    needs: dict[str, MeasuredUse]  # {role: what its instance used}
+    # How many CPUs the chain kept busy while it carried TCP, with the kernel's work on packets, which no cgroup counts.
     chain_cpus: float
-    block_device: str | None
+    block_device: str | None  # the disk on which rates are limited
+    # On which chain and neighbour may run; a profile that was stored without it gets the number of this machine.
     usable_cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
-    least_memory_bytes: int = 0
+    least_memory_bytes: int = 0  # that the platform needs to start an instance
 
     def on(self, platform: Platform) -> Profile:
         """Return this profile with the memory that `platform` needs to start an instance."""

@@ -39,8 +39,11 @@ class CgroupLimits(Isolation):
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         assert profile is not None, "the cgroups isolation is calibrated before it is applied"
-        resources = _neighbour_limits(profile) if spec.role == NEIGHBOUR else _reservation(spec.role, profile)
-        return replace(spec, resources=resources)
+        if spec.role == NEIGHBOUR:
+            return replace(spec, resources=_neighbour_limits(profile))
+        weight = max(100, min(10_000, round(1000 * profile.chain_cpus)))
+        reserved = _memory_bytes(profile.needs.get(spec.role, _IDLE), profile)
+        return replace(spec, resources=Resources(cpu_weight=weight, memory_reserved_bytes=reserved))
 
     def verify(self, instance: Instance) -> str | None:
         groups, limits = instance.testbed.cgroups, instance.limits_outside()
@@ -67,14 +70,6 @@ class CgroupLimits(Isolation):
             f"{availability.reason}; this host has no cgroup controller {', '.join(lacking)}",
             f"use a kernel that has the cgroup controller, {IN_A_GUEST}",
         )
-
-
-def _reservation(role: str, profile: Profile) -> Resources:
-    need = profile.needs.get(role, _IDLE)
-    return Resources(
-        cpu_weight=max(100, min(10_000, round(1000 * profile.chain_cpus))),
-        memory_reserved_bytes=_memory_bytes(need, profile),
-    )
 
 
 def _neighbour_limits(profile: Profile) -> Resources:

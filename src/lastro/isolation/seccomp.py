@@ -1,7 +1,6 @@
 """A system call filter: calls that a network function does not need fail with EPERM.
 
-The filter is the same on every platform, so that platforms can be compared under it. The filter of Docker allows a list
-of about 300 calls, which changes between releases."""
+The filter is the same on every platform, so that they can be compared; that of Docker changes between releases."""
 
 from __future__ import annotations
 

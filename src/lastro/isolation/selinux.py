@@ -28,9 +28,8 @@ class SELinux(Isolation):
         return None if f":{TYPE}:" in label else f"the label of its processes is {label or 'empty'!r}"
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        try:
-            mode = testbed.host.read_text(_ENFORCE).strip()
-        except OSError:
+        mode = testbed.host.read_or_empty(_ENFORCE).strip()
+        if not mode:
             return Availability(
                 "this host's kernel runs without SELinux",
                 "boot a distribution that has it (Fedora, RHEL, Alma), with the package container-selinux",

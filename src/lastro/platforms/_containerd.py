@@ -1,20 +1,17 @@
 """A private containerd: its own root, state and socket, in a mount namespace with its own /run.
 
-So files that containerd, its shims and its client have at fixed paths, such as /run/containerd, are private, too. The
-root remains between campaigns, as a cache of the image."""
+So fixed paths of its programs, such as /run/containerd, are private, too. The root remains as a cache of the image."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import PlatformError, TrialError
-from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._daemons import must_keep_running
+from lastro.platforms._daemons import DaemonProcess
 from lastro.platforms.container import mounts_script
 from lastro.testbed import Testbed
 
@@ -39,36 +36,28 @@ umount "$3"
 ctr snapshots commit "$1" "$1-new\""""
 
 
-class Containerd:
-    """A private containerd. `instances` is the directory for the small files of its instances.
+class Containerd(DaemonProcess):
+    """A private containerd."""
 
-    `home` has its configuration and its socket. `root` has its layers.
-    `inside` is prepended to a command to run it in the daemon's mount namespace.
-    `name` is in the names of its directories and its cgroup.
-    `namespace` is containerd's own, by which it separates the objects of its clients.
-    `programs` maps each program that it requires to what installs it.
-    `without` has the plug-ins that are off.
-    `answers` is shell code that succeeds once the daemon answers, and `purge` deletes what a killed session left."""
-
-    name: ClassVar[str] = "containerd"
-    namespace: ClassVar[str] = "lastro"
-    programs: ClassVar[Mapping[str, str]] = {
+    name: ClassVar[str] = "containerd"  # in the names of its directories and its cgroup
+    program = "containerd"
+    namespace: ClassVar[str] = "lastro"  # containerd's own, by which it separates the objects of its clients
+    programs: ClassVar[Mapping[str, str]] = {  # {program that it requires: what installs it}
         "containerd": "apt-get install containerd",
         "ctr": "apt-get install containerd",
         "runc": "apt-get install runc",
     }
-    without: ClassVar[tuple[str, ...]] = ("io.containerd.grpc.v1.cri", *UNUSED)
-    answers: ClassVar[str] = "ctr version"
+    without: ClassVar[tuple[str, ...]] = ("io.containerd.grpc.v1.cri", *UNUSED)  # plug-ins that are off
+    answers: ClassVar[str] = "ctr version"  # shell code that succeeds once the daemon answers
     purge: ClassVar[str] = _PURGE
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self.home = testbed.run_dir / self.name
-        self.instances = self.home / "instances"
-        self.root = testbed.session.state / f"{self.name}{testbed.suffix}"
+        self.home = testbed.run_dir / self.name  # with its configuration and its socket
+        self.instances = self.home / "instances"  # for the small files of its instances
+        self.root = testbed.session.state / f"{self.name}{testbed.suffix}"  # with its layers
         self.cgroup = f"{testbed.session.cgroup}/{self.name}-daemon"
-        self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")
-        self._process: Process | None = None
+        self.inside = ("nsenter", f"--mount={self.home / 'mnt'}")  # runs a command in its mount namespace
 
     @property
     def base(self) -> str:
@@ -99,9 +88,6 @@ class Containerd:
         argv = [*self.inside, "sh", "-ec", f"{self.client}\n{script}", "ctr", *words]
         return self._testbed.host.run(argv, stdin=stdin, timeout_s=timeout_s, check=check).text
 
-    def alive(self) -> bool:
-        return self._process is not None and self._process.alive()
-
     def start(self) -> None:
         """Start or restart the daemon, and copy the image into a snapshot unless it exists.
 
@@ -120,7 +106,6 @@ class Containerd:
         self._import_image()
 
     def _prepare(self) -> None:
-        """Make what the daemon requires before its first start."""
         host = self._testbed.host
         host.write_text(str(self.home / "config.toml"), self._settings())
         self._testbed.cgroups.make(host, self.cgroup)
@@ -160,13 +145,3 @@ class Containerd:
             with self._testbed.session.building():
                 places = (str(self._testbed.image.tree), str(self.home / "building"))
                 self.run(_COPY, self.base, *places, timeout_s=_COPY_TIMEOUT_S)
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def must_keep_running(self) -> AbstractContextManager[None]:
-        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
-        before = self._process
-        return must_keep_running(lambda: None if before is self._process and self.alive() else "containerd")

@@ -72,7 +72,9 @@ class Cri(Containerd):
         try:
             return self.run('crictl "$@"', *words).strip()
         except (CommandFailed, CommandTimeout) as error:
-            raise PlatformError(f"`crictl {words[0]}` failed: {_reason(error)}") from error
+            logged = _FATAL.findall(error.stderr) if isinstance(error, CommandFailed) else []
+            reason = logged[-1].strip('"') if logged else error.message
+            raise PlatformError(f"`crictl {words[0]}` failed: {reason}") from error
 
     def _prepare(self) -> None:
         host, plug_in = self._testbed.host, str(self.home / "cni" / _PLUG_IN_NAME)
@@ -108,17 +110,10 @@ class Cri(Containerd):
         self.run(known, self.image)
 
 
-def _reason(error: CommandFailed | CommandTimeout) -> str:
-    """Return the last error that crictl logged, or else the message of `error`."""
-    logged = _FATAL.findall(error.stderr) if isinstance(error, CommandFailed) else []
-    return logged[-1].strip('"') if logged else error.message
-
-
 def image_archive(layer: str, name: str) -> bytes:
     """Return an OCI image layout, as a tar, of an image whose one layer has been unpacked.
 
-    `layer` is the SHA-256 of the layer's archive. containerd does not read this archive, since it has a snapshot of the
-    layer, so an empty one stands for it."""
+    `layer` is the SHA-256 of the layer's archive. containerd has a snapshot of it, so an empty archive will do."""
     environment = [f"{key}={value}" for key, value in ENVIRONMENT.items()]
     machine = platform.machine()
     config = {

@@ -1,11 +1,12 @@
-"""Detect that a daemon on which instances depend has ended during a trial."""
+"""Private daemons on which instances depend, and the detection that one has ended during a trial."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from lastro.errors import PlatformError, TrialError
+from lastro.host.base import Process
 
 
 class DaemonEnded(PlatformError):
@@ -16,11 +17,9 @@ class DaemonEnded(PlatformError):
 def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
     """Check that no daemon ends inside the block.
 
-    `ended` returns the name of a daemon that has ended since the beginning of the block, even if another one has
-    replaced it; None if none has ended.
+    `ended` returns the name of a daemon that has ended since the block began, even if replaced by another; or None.
 
-    Raises: DaemonEnded at the end of the block. If the block raises a TrialError, DaemonEnded replaces it, since the
-    daemon's end may be the cause."""
+    Raises: DaemonEnded at the end of the block. It replaces a TrialError of the block, which it may have caused."""
     try:
         yield
     except DaemonEnded:  # reported by another instance
@@ -34,3 +33,23 @@ def must_keep_running(ended: Callable[[], str | None]) -> Iterator[None]:
 def _raise_for(daemon: str | None) -> None:
     if daemon is not None:
         raise DaemonEnded(f"{daemon} ended while its containers ran")
+
+
+class DaemonProcess:
+    """The process of a private daemon, which a subclass starts. `program` is its name in messages."""
+
+    program: str
+    _process: Process | None = None
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def must_keep_running(self) -> AbstractContextManager[None]:
+        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
+        before = self._process
+        return must_keep_running(lambda: None if before is self._process and self.alive() else self.program)

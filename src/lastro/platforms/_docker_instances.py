@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance, InstanceSpec, Port, Tap
-from lastro.platforms.gvisor import HOST_SYSCTLS, sysctl_script
+from lastro.platforms.gvisor import HOST_SYSCTLS
 from lastro.testbed import Testbed, set_sysctls
 
 
@@ -21,11 +21,9 @@ class DockerInstance(Instance):
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
     ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        enter = [*client, "exec", "--interactive", spec.name]
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
         self.client, self.daemon = tuple(client), daemon
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self.client, "exec", "--interactive", self.spec.name, *argv]
 
 
 _START_S = 60.0
@@ -53,14 +51,11 @@ class LateInstance(DockerInstance):
 
 class RunscInstance(LateInstance):
     has_nftables = False
+    own_settings = True
 
     def launch(self) -> None:
         super().launch()
-        if self.spec.sysctls:
-            self.set_sysctls(self.spec.sysctls)
-
-    def set_sysctls(self, values: Mapping[str, str]) -> None:
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=sysctl_script(values))
+        self.set_sysctls(self.spec.sysctls)
 
 
 class KataInstance(LateInstance):

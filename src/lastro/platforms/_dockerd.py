@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.state_dirs import FIRST_ID, N_IDS, close_sockets
-from lastro.platforms._daemons import must_keep_running
+from lastro.platforms._daemons import DaemonProcess, must_keep_running
 from lastro.platforms._programs import PROGRAM, link_script
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
-# dockerd gives its containerd 15 s, and an emulated processor beside other work needs more. At the next attempt, the
-# program is in memory.
+# dockerd gives its containerd 15 s, and an emulated processor beside other work needs more. Next time, it is in memory.
 _SLOW = "timeout waiting for containerd to start"
 _SLOW_TRIES = 3
 _IMPORT_TIMEOUT_S = 600.0
@@ -45,7 +43,7 @@ _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 ROUTED = "DOCKER_INSECURE_NO_IPTABLES_RAW=1"
 
 
-class Daemon:
+class Daemon(DaemonProcess):
     """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
     `hide` is the path of a mount that neither the daemon nor its runtimes may see.
@@ -77,26 +75,21 @@ class Daemon:
         self._run_dir = testbed.run_dir / name
         self._socket = f"unix://{self._run_dir}/socket"
         self.client = ("docker", "--config", str(self._run_dir / "client"), "--host", self._socket)
-        self._process: Process | None = None
-
-    def alive(self) -> bool:
-        return self._process is not None and self._process.alive()
 
     def start(self) -> None:
         """Start the daemon, unless another object of the session with the same directories has started it.
 
-        Raises: Unavailable without Docker; PlatformError, with the daemon's last line of output, if it does not
-        answer."""
+        Raises: Unavailable without Docker; PlatformError, with its last line of output, if it does not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         host.require(self._program, "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
-        if self._is_running():
+        command = f"/proc/{self._pids()['dockerd']}/cmdline"
+        if self._socket in host.view.read([command]).get(command, ""):
             return
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
-        # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
-        # then have no storage drivers.
+        # This replaces the user's /etc/docker/daemon.json. By default, newer versions have no storage drivers.
         settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
-        if _has_selinux(host):
+        if host.read_or_empty("/sys/fs/selinux/enforce"):
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         script += _HIDE_FIREWALLD if self._bridge else ""
@@ -120,9 +113,7 @@ class Daemon:
                     raise
 
     def _run(self, script: str) -> None:
-        """Run the shell commands of `script`, start the daemon, and wait until it answers.
-
-        Raises: PlatformError if it does not answer."""
+        """Run the shell commands of `script`, and start the daemon. Raises: PlatformError if it does not answer."""
         host, groups = self._testbed.host, self._testbed.cgroups
         # A dockerd that ends takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
         host.run(["rm", "-f", str(self._run_dir / _CONTAINERD_PID)])
@@ -188,22 +179,12 @@ class Daemon:
             with self._testbed.session.building():
                 self._testbed.host.run([*self.client, "import", tar, tag], timeout_s=_IMPORT_TIMEOUT_S)
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
     def must_keep_running(self) -> AbstractContextManager[None]:
         """Check that the daemon and its containerd run from the beginning of the block to its end.
 
         dockerd itself starts another containerd when one has ended. Raises: DaemonEnded."""
         before = self._pids()
         return must_keep_running(lambda: self._ended_daemon(before))
-
-    def _is_running(self) -> bool:
-        """Return whether a daemon with our socket runs, even if another object started it."""
-        command = f"/proc/{self._pids()['dockerd']}/cmdline"
-        return self._socket in self._testbed.host.view.read([command]).get(command, "")
 
     def _pids(self) -> dict[str, str]:
         """Return {"dockerd": PID, "containerd": PID}, as text; a PID is empty if the daemon has no PID file."""
@@ -221,16 +202,3 @@ class Daemon:
             if now[name] != pid or not is_alive:
                 return name
         return None
-
-    def restart(self) -> None:
-        """Stop the daemon if it runs, and start it."""
-        self.stop()
-        self.start()
-
-
-def _has_selinux(host: Host) -> bool:
-    try:
-        host.read_text("/sys/fs/selinux/enforce")
-    except OSError:
-        return False
-    return True

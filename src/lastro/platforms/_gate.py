@@ -35,15 +35,12 @@ class MeasuredCommand:
 def serve_argv(file: str, ready: str, argv: Sequence[str]) -> list[str]:
     """Return the command, to run in an instance, that runs `argv` and prints a line once `argv` has printed `ready`.
 
-    `file` is the beginning of the paths of two files inside, which hold the output of `argv`. They should be in
-    memory."""
+    `file` is the beginning of the paths of two files inside, in memory, which hold the output of `argv`."""
     return ["bash", "-c", _GATE, "serve", file, ready, *argv]
 
 
 def measure_argv(file: str, argv: Sequence[str]) -> list[str]:
-    """Return the command, to run inside an instance, that waits for `Gate.run` and then runs `argv`.
-
-    `file` has the same meaning as in `serve_argv`."""
+    """Return the command, to run inside, that waits for `Gate.run`, then runs `argv`. `file`: as for `serve_argv`."""
     return ["bash", "-c", _GATE, "measure", file, *argv]
 
 
@@ -61,9 +58,7 @@ class Gate:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Wait, before the block, until exec into the instance is complete; kill the command after the block.
-
-        Raises: as `run`."""
+        """Complete exec into the instance before the block; kill the command after the block. Raises: as `run`."""
         try:
             with naming_command(self._argv):
                 self._process.wait_line("ready\n", _ENTER_S)
@@ -81,9 +76,7 @@ class Gate:
         return time.monotonic() - began_s
 
     def time_messages(self) -> None:
-        """Measure how long a message takes, and make `run` time the command by messages.
-
-        It is for instances with another clock than the host's."""
+        """Make `run` time the command by messages, for an instance whose clock is not the host's."""
         self._message_s = median(self.exchange() for _ in range(_MESSAGES))
 
     def run(self, timeout_s: float) -> None:
@@ -101,9 +94,7 @@ class Gate:
 
     @property
     def result(self) -> MeasuredCommand:
-        """The command's output and time. Available after the block of `running`.
-
-        Raises: CommandFailed if the instance ended before all output had left it."""
+        """The command's output and time, after the block of `running`. Raises: CommandFailed if output is missing."""
         completed = self._completed
         if completed.returncode != self._code:
             reason = f"its output did not come out of the instance: {completed.error_text.strip()[-200:]}"

@@ -205,7 +205,9 @@ class Command:
             if not readable and not self.accepted:
                 self._request_start()
             if self.bell in readable:
-                self._forward_signal()
+                self.signalled = os.read(self.bell, 1)[0]
+                self.channel.send(b"T", b"%d" % self.signalled)
+                self.deadline_s = time.monotonic() + LAST_WORDS_S
             if self.channel.fd in readable:
                 for kind, body in self.channel.receive():
                     self._handle_frame(kind, body)
@@ -224,12 +226,6 @@ class Command:
         if self.deadline_s is not None:
             patience = max(0.0, self.deadline_s - time.monotonic())
         return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
-
-    def _forward_signal(self) -> None:
-        """Pass a signal that this process got on to the command, and set the deadline by which the command must end."""
-        self.signalled = os.read(self.bell, 1)[0]
-        self.channel.send(b"T", b"%d" % self.signalled)
-        self.deadline_s = time.monotonic() + LAST_WORDS_S
 
     def _handle_frame(self, kind: bytes, body: bytes) -> None:
         """Handle output (O, E), acceptance (A), consumed input (W) or the exit (X) of the command."""
@@ -274,9 +270,7 @@ def wait_ready(channel: Channel, timeout_s: float, silence_s: float) -> int:
 
 
 def print_clocks(channel: Channel, count: int) -> int:
-    """Request the clocks `count` times, print a line for each answer, and return the client's exit code.
-
-    The code is 0, or NO_ANSWER if there was no answer at all."""
+    """Print a line for each of `count` readings of the clocks; return 0, or NO_ANSWER if there was no answer at all."""
     code = NO_ANSWER
     for _ in range(count):
         before = time.monotonic_ns()

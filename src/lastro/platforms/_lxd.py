@@ -33,17 +33,6 @@ class LxdInstance(Instance):
     memory_dir = "/dev"  # a minimal container has no /dev/shm
     idle_wake_ups_per_s = 200  # of the daemon and its client; measured: 45 to 50, or up to 180 on a busy host
 
-    def __init__(
-        self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
-    ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self.daemon = daemon
-        variables = [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
-        self._exec = [*client, "exec", daemon_name(spec.name), "--mode=non-interactive", "--cwd=/", *variables, "--"]
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._exec, *argv]
-
 
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
@@ -110,7 +99,11 @@ class LxdPlatform(Platform):
             host.run(["sh", "-ec", f"ip netns attach {netns} {pid}; exec ip -n {netns} link set lo up"])
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.complete(host, cgroup, spec.resources)
-            yield LxdInstance(testbed, spec, client, netns=netns, cgroup=cgroup, daemon=daemon.group)
+            variables = [f"--env={variable}={value}" for variable, value in ENVIRONMENT.items()]
+            enter = [*client, "exec", name, "--mode=non-interactive", "--cwd=/", *variables, "--"]
+            instance = LxdInstance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
+            instance.daemon = daemon.group
+            yield instance
 
     def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
         """Return an instance's settings as JSON, a subset of the YAML that the client reads.
@@ -127,7 +120,7 @@ class LxdPlatform(Platform):
             *raw,
         ]
         config = {
-            "security.privileged": _yaml_bool(not security.user_namespace),
+            "security.privileged": json.dumps(not security.user_namespace),
             "security.syscalls.deny_default": "false",  # the only filter is the specification's, if any
             self.flavour.guest_interface: "false",
             "raw.lxc": "\n".join(lines) + "\n",
@@ -136,18 +129,15 @@ class LxdPlatform(Platform):
             config["raw.seccomp"] = seccomp_policy(security.seccomp)
         if cpuset is not None:  # the daemon must know, since it reassigns CPUs whenever an instance starts
             config["limits.cpu"] = f"{cpuset}-{cpuset}" if cpuset.isdigit() else cpuset  # "2" means any two of them
-        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _yaml_bool(security.read_only_root)}
+        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": json.dumps(security.read_only_root)}
         return json.dumps({"config": config, "devices": {"root": root}}, indent=1)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        disk = str(testbed.scratch_dir.parent)
+        residuals = {"root filesystem": self._storage, "instance's disk": str(testbed.scratch_dir.parent)}
         if self._storage == "dir":
-            return {"root filesystem": self._storage, "instance's disk": disk}
-        return {
-            "root filesystem": self._storage,
-            "instance's disk": f"a file in {disk}",
-            "disk counters": "of the file's device and of the disk",
-        }
+            return residuals
+        disk = f"a file in {testbed.scratch_dir.parent}"
+        return {**residuals, "instance's disk": disk, "disk counters": "of the file's device and of the disk"}
 
 
 def daemon_name(name: str) -> str:
@@ -159,14 +149,8 @@ def daemon_name(name: str) -> str:
     return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
 
 
-def _yaml_bool(value: bool) -> str:
-    return "true" if value else "false"
-
-
 def _removal_script(client: Sequence[str], name: str) -> str:
-    """Return a shell script that deletes an instance, with retries.
-
-    After a start that failed, the daemon is busy for some seconds."""
+    """Return a shell script that deletes an instance; after a failed start, the daemon is busy for seconds."""
     delete = shlex.join([*client, "delete", "--force", name])
     return (
         f'n=0; until words=$({delete} 2>&1); do case "$words" in *busy*) ;; *) echo "$words" >&2; exit 1;; esac; '

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
-from lastro.host.base import Host, Process
+from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._daemons import must_keep_running
+from lastro.platforms._daemons import DaemonProcess
 from lastro.platforms.container import let_children_inherit
 from lastro.testbed import Testbed
 
@@ -47,13 +47,12 @@ class Flavour:
     daemon_places: tuple[str, ...] = ()  # where the daemon's program may be if it is not in the PATH
 
 
-class PrivateDaemon:
-    """A private daemon. `client` is the prefix of its client's command lines.
+class PrivateDaemon(DaemonProcess):
+    """A private daemon. `suffix` distinguishes the directories of daemons of several programs.
 
-    `suffix` is part of the names of its directories, and distinguishes daemons of several programs.
-    `home` has sockets, database and logs. Its path is short, as paths of sockets must be.
-    `disk` has large files.
-    `group` is the cgroup above the cgroups of the daemon and of the monitors that liblxc starts."""
+    `home` has sockets, database and logs. Its path is short, as paths of sockets must be. `disk` has large files.
+    `group` is the cgroup above the cgroups of the daemon and of the monitors that liblxc starts.
+    `client` is the prefix of its client's command lines."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str, suffix: str = "") -> None:
         key = f"{flavour.name}-{storage}{suffix}"
@@ -64,20 +63,12 @@ class PrivateDaemon:
                        flavour.client)  # fmt: skip
         # A ZFS pool cannot be private: the kernel has one namespace for the names of all pools.
         self._zpool = f"lastro-{testbed.session.token}-{flavour.name}"
-        self._process: Process | None = None
+        self.program = flavour.daemon
         self._resources = ExitStack()
 
     def root_of(self, instance: str) -> Path:
         """Return the path of an instance's root filesystem in the daemon's mount namespace."""
         return self.home / "storage-pools" / POOL / "containers" / instance / "rootfs"
-
-    def alive(self) -> bool:
-        return self._process is not None and self._process.alive()
-
-    def must_keep_running(self) -> AbstractContextManager[None]:
-        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
-        process = self._process
-        return must_keep_running(lambda: None if process is self._process and self.alive() else self._flavour.daemon)
 
     def start(self) -> None:
         """Start the daemon. Raises: Unavailable if this host cannot run one; PlatformError if it does not answer."""
@@ -93,7 +84,7 @@ class PrivateDaemon:
             if self._storage == "zfs":
                 stack.enter_context(session.owned("zpool", self._zpool))
             self._spawn(program)
-            stack.callback(self._end_process)
+            stack.callback(super().stop)
             self._wait_until_ready()
             close_sockets(self._testbed.host, self.home)
             self._make_storage()
@@ -119,11 +110,6 @@ class PrivateDaemon:
             ]
         )  # fmt: skip
 
-    def _end_process(self) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
     def _wait_until_ready(self) -> None:
         (procs,) = quoted(self._testbed.cgroups.directories(f"{self.group}/daemon")[0] / "cgroup.procs")
         # A daemon that has ended leaves its group empty. In the first second, the group may be empty because it is new.
@@ -142,11 +128,7 @@ class PrivateDaemon:
 
     def _make_storage(self) -> None:
         size = f"size={_LOOP_FILE_SIZE}"
-        settings = {
-            "dir": [f"source={self.disk}/pool"],
-            "btrfs": [size],
-            "zfs": [size, f"zfs.pool_name={self._zpool}"],
-        }
+        settings = {"dir": [f"source={self.disk}/pool"], "btrfs": [size], "zfs": [size, f"zfs.pool_name={self._zpool}"]}
         try:
             self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *settings[self._storage]])
         except CommandFailed as error:
@@ -175,8 +157,9 @@ def _program(host: Host, flavour: Flavour) -> str:
     )
     if program is None:
         is_snap = _succeeds(host, ["test", "-x", f"/snap/bin/{flavour.daemon}"])
-    else:
-        is_snap = _installs_snap(host, program)
+    else:  # Ubuntu's script with the daemon's name installs the snap
+        no_snap = '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }'
+        is_snap = not _succeeds(host, ["sh", "-c", no_snap, program])
     if is_snap:
         raise Unavailable(
             f"{flavour.name} is installed only as a snap, whose daemon is tied to snapd's mount namespace and "
@@ -188,11 +171,6 @@ def _program(host: Host, flavour: Flavour) -> str:
     return program
 
 
-def _installs_snap(host: Host, program: str) -> bool:
-    """Return whether a program is Ubuntu's script with the daemon's name, which installs the snap."""
-    return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
-
-
 def _succeeds(host: Host, argv: Sequence[str]) -> bool:
     return host.run(argv, check=False).returncode == 0
 
@@ -200,8 +178,7 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 def private_mounts_script(home: Path, disk: Path) -> str:
     """Return a script that arranges the mounts in a new mount namespace, and then executes its arguments.
 
-    In the namespace, /run contains only `home` and `disk`, if they are below /run. The daemon's large files are stored
-    in `disk`."""
+    In the namespace, /run contains only `home` and `disk`, if they are below /run. Large files are in `disk`."""
     small, large, run = quoted(home, disk, disk / "run")
     visible = [path for path in (home, disk) if path.is_relative_to("/run")]
     copies = [quoted(path, disk / "run" / path.relative_to("/run")) for path in visible]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import Unavailable
-from lastro.host.base import Host
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._machine import PORTS, SOCKET_PATTERN
@@ -63,10 +62,7 @@ class QemuInstance(HypervisorInstance):
         """Return the standard error of QEMU if it has ended, or else the last lines of the guest's console."""
         if not self.monitor.alive() and (words := self.monitor.stop().error_text.strip()):
             return words[-300:]
-        try:
-            console = self.testbed.host.read_text(str(self.home / "console.log"))
-        except OSError:
-            return ""
+        console = self.testbed.host.read_or_empty(str(self.home / "console.log"))
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
 
 
@@ -74,8 +70,7 @@ def _macvtap_script(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     """Return a shell script that opens the device of every macvtap card, and then executes its arguments.
 
     `cards` has (tap, MAC address) of each card. The device of the n-th card, counted from 0, gets the file descriptor
-    FIRST_FD + n. The script must run under `ip netns exec`: it finds the device numbers in the /sys that this
-    mounts."""
+    FIRST_FD + n. The script must run under `ip netns exec`: it reads the /sys that this mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
@@ -112,9 +107,7 @@ class QemuPlatform(Hypervisor):
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
-        """Return QEMU's command line for a guest. `cards` has the tap and the MAC address of each network card.
-
-        `log` is the file for the guest's console."""
+        """Return QEMU's command line for a guest; `cards` are (tap, MAC address), `log` is the file for its console."""
         is_microvm = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if is_microvm else "pci"
         argv = [
@@ -147,7 +140,9 @@ class QemuPlatform(Hypervisor):
     def _command_line(self, testbed: Testbed, spec: InstanceSpec, is_microvm: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
         if is_microvm:  # it has no other clock by which to measure the rate of its cycle counter
-            words += ["pci=off", f"tsc_early_khz={_tsc_khz(testbed.host)}"]
+            lines = testbed.host.read_text("/proc/cpuinfo").splitlines()
+            mhz = next((line.partition(":")[2] for line in lines if line.startswith("cpu MHz")), "2000")
+            words += ["pci=off", f"tsc_early_khz={round(float(mhz) * 1000)}"]  # QEMU emulates the host's rate
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
@@ -180,13 +175,6 @@ class QemuPlatform(Hypervisor):
             "root filesystem": f"ext4 on a disk of its own ({'raw' if raw else 'qcow2 over raw'})",
             "instance's disk": f"{testbed.scratch_dir.parent}" + ("" if raw else f", over {self.guest.disk.parent}"),
         }
-
-
-def _tsc_khz(host: Host) -> int:
-    """Return the rate of the host's cycle counter in kHz. The counter that QEMU emulates has the same rate."""
-    lines = host.read_text("/proc/cpuinfo").splitlines()
-    rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
-    return round(float(next(rates, "2000")) * 1000)
 
 
 def _control(home: Path, kind: str) -> list[str]:

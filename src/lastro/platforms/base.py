@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -17,6 +17,7 @@ from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import sysctl_lines
 from lastro.host.threads import run_all
 from lastro.platforms._gate import CALM_S, Gate, measure_argv, naming_command, serve_argv
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
@@ -33,12 +34,10 @@ _UNWATCHED: AbstractContextManager[object] = nullcontext()
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The outcome of probing a part: available, or unavailable for a reason.
+    """The outcome of probing a part: available, or unavailable for a reason."""
 
-    `reason` is None if the part is available. `remedy` says what the user can do; None if nothing is known to help."""
-
-    reason: str | None = None
-    remedy: str | None = None
+    reason: str | None = None  # None if the part is available
+    remedy: str | None = None  # what the user can do; None if nothing is known to help
 
     def __bool__(self) -> bool:
         return self.reason is None
@@ -107,14 +106,12 @@ class InstanceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'.
-
-    The address is empty if the interface already has one when `Instance.plug` configures it."""
+    """An interface `name` of an instance."""
 
     instance: Instance
     name: str
-    address: str
-    routes: tuple[str, ...] = ()
+    address: str  # in CIDR form; empty if the interface already has one when `Instance.plug` configures it
+    routes: tuple[str, ...] = ()  # such as 'DESTINATION via GATEWAY'
 
     @property
     def netns(self) -> str:
@@ -131,8 +128,7 @@ class Tap:
     """A virtual machine's end of a link: the device `link` in the DUT's namespace, which the monitor opens.
 
     With `offloads`, the machine may send packets of many segments or without checksums. Without, the next device on the
-    link cannot split or complete such packets. The machine's network card must then not offer this to the guest, or TCP
-    would never connect.
+    link cannot split or complete such packets. The machine's card must then not offer this to the guest.
 
     `swapping` returns a context manager. Inside its block, another device may take the place and the name of `link`. It
     is for a switch that does not notice such a replacement by itself; None if the link is not on such a switch."""
@@ -143,11 +139,11 @@ class Tap:
     swapping: Callable[[], AbstractContextManager[None]] | None = None
 
 
-class Instance(ABC):
-    """A running instance.
+class Instance:
+    """A running instance. `netns` is the name, in /run/netns, of the namespace to which links are connected.
 
-    `netns` is the name (in /run/netns) of the network namespace to which links are connected. `cgroup` is the cgroup
-    that contains all processes of the instance, from which the host reads their usage."""
+    `cgroup` contains all processes of the instance: the host reads their usage from it. `enter` is the prefix of a
+    command line that runs inside."""
 
     # Its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
     takes_taps: ClassVar[bool] = False
@@ -157,6 +153,7 @@ class Instance(ABC):
     has_nftables: ClassVar[bool] = True  # its kernel supports nftables
     # Inside the instance; its files are in memory, and are gone when the instance ends.
     memory_dir: ClassVar[str] = "/dev/shm"
+    own_settings: ClassVar[bool] = False  # settings of its network can be set only by commands inside
     idle_wake_ups_per_s: ClassVar[float] = 0.0  # how often an idle `daemon` wakes up
     daemon: str = ""  # cgroup of the daemon through which commands reach the instance; empty if there is none
     # The instance or its monitor sends packets from sockets in the DUT's namespace, so its links carry none.
@@ -165,14 +162,16 @@ class Instance(ABC):
     _commands: int = 0  # number of commands that `measure` and `during` have run
     _wake_ups_per_message: int | None = None  # wake-ups of the apparatus by a message into the instance and its answer
 
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
-        self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, enter: Sequence[str] = ()
+    ) -> None:
+        self.testbed, self.spec, self.netns, self.cgroup, self.enter = testbed, spec, netns, cgroup, enter
         if cgroup:
             testbed.apparatus.instances.add(cgroup)
 
-    @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Return the command line for the host that runs `argv` inside the instance, and passes on standard input."""
+        return [*self.enter, *argv]
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
@@ -198,13 +197,11 @@ class Instance(ABC):
 
         Exec into the instance is complete before the command starts. The command's output stays in memory inside the
         instance until the command has ended. `watch` is entered after the exec and before the start, and left before
-        the output is read. Inside `watch`, the testbed's apparatus counts the activity on the host outside of
-        instances.
+        the output is read. Inside `watch`, the apparatus counts what else is active on the host.
 
         Raises: CommandFailed if the instance ends, or if `check` is true and the exit code is not 0; CommandTimeout."""
-        gate = Gate(
-            self.testbed.host.spawn(self._inside(measure_argv(self._memory_file(), argv)), fed=True, whole=True), argv
-        )
+        inside = self._inside(measure_argv(self._memory_file(), argv))
+        gate = Gate(self.testbed.host.spawn(inside, fed=True, whole=True), argv)
         witness = ApparatusWitness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
         with gate.running():
             if self._wake_ups_per_message is None:
@@ -224,8 +221,7 @@ class Instance(ABC):
         """Run `argv` inside the instance while the block runs, then kill it.
 
         The block begins when the command has printed `ready`. During the block, neither the command's output nor its
-        exit is visible outside the instance. After the block, `stop` of the process returns a line "ready", and then
-        the whole output.
+        exit is visible outside the instance. After the block, `stop` returns a line "ready", and then the output.
 
         `spawn`, in contrast, can only kill a process on the host. Where a daemon runs the command, this process is the
         daemon's client, and the command itself would continue.
@@ -271,9 +267,7 @@ class Instance(ABC):
         return self.testbed.host.run(["sh", "-c", enter, "enter", *namespaces], stdin=script).text
 
     def usage(self) -> Usage:
-        """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.
-
-        Raises: PlatformError when the instance has ended."""
+        """Return the usage since the start, from the instance's own cgroup. Raises: PlatformError when it has ended."""
         try:
             return self.testbed.cgroups.usage(self.cgroup)
         except OSError as error:
@@ -310,7 +304,7 @@ class Instance(ABC):
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
-    def ready(self) -> None:  # noqa: B027 - most instances run as soon as they have started
+    def ready(self) -> None:
         """Wait until the instance runs and its links are up. Raises: PlatformError if it does not start."""
 
     def links(self) -> list[dict[str, Any]]:
@@ -319,7 +313,11 @@ class Instance(ABC):
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
         """Set network settings of the instance's kernel; settings that the kernel does not have are ignored."""
-        set_sysctls(self.testbed.host, self.netns, dict(values))
+        if not self.own_settings:
+            set_sysctls(self.testbed.host, self.netns, dict(values))
+        elif values:  # without the confinement of other commands
+            script = "".join(f"{line}\n" for line in sysctl_lines(values))
+            self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=script)
 
     def send_single_segments(self, link: str) -> None:
         """Make the instance's kernel send only single segments over `link`, never packets that a card must divide.
@@ -345,9 +343,7 @@ class Instance(ABC):
 
 
 def configuration(port: Port) -> list[str]:
-    """Return the `ip -batch` commands that set a port's address, bring the port up, and add its routes.
-
-    They run in the network namespace of the port."""
+    """Return the `ip -batch` commands, for a port's namespace, that set its address and routes, and bring it up."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
     flag = " nodad" if ":" in port.address else ""  # without a check for duplicates, which would delay the address
     address = [f"address add {port.address} dev {port.name}{flag}"] if port.address else []
@@ -382,7 +378,8 @@ class Platform(Part):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what all instances share, such as a daemon, for the time of the block. The default does nothing."""
+        """Set up, for the block, what all instances share; by default, only check the programs that the study chose."""
+        self.require_programs(testbed)
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
@@ -407,8 +404,12 @@ class Platform(Part):
         try:
             with self.start(testbed, spec) as instance:
                 instance.run(["ping", "-c", "1", "-W", "2", "127.0.0.1"], timeout_s=20)
+                return self.verify(instance)
         except LastroError as error:
             return unavailable(error)
+
+    def verify(self, instance: Instance) -> Availability:
+        """Return whether a running instance is what the platform promises; part of `probe`."""
         return AVAILABLE
 
     @property
@@ -449,8 +450,7 @@ def start_each(
 
     When `stack` closes, the instances end one by one, in reverse order.
 
-    Raises: the first error, after all other starts have finished. Instances that did start also end when `stack`
-    closes."""
+    Raises: the first error, after all other starts have finished. The others also end when `stack` closes."""
     started: set[int] = set()
 
     def start(position: int) -> Instance:

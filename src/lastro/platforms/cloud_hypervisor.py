@@ -1,8 +1,7 @@
 """Cloud Hypervisor: guests on KVM with virtio devices on a PCI bus, and without legacy hardware.
 
 Sources: Cloud Hypervisor's README.md, docs/vsock.md, docs/device_model.md, and its --help. Not yet tested with the real
-program: tests check the command line, and use the control channel with a program that stands in for Cloud
-Hypervisor."""
+program: tests check the command line, and use the control channel with a program that stands in for it."""
 
 from __future__ import annotations
 

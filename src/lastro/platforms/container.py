@@ -38,16 +38,12 @@ ON_DISK = "/var/tmp"
 
 @dataclass(frozen=True, slots=True)
 class OwnNetworks:
-    """The networks that a container platform makes by itself, by its command line `client`.
-
-    `first` is the network that an instance without a published port has when it starts.
-    `made_by` is the program that makes their links and rules.
-    `options` are for `network create`, besides those with addresses."""
+    """The networks that a container platform makes by itself, by its command line `client`."""
 
     client: tuple[str, ...]
-    first: str
-    made_by: str
-    options: tuple[str, ...] = ()
+    first: str  # the network that an instance without a published port has when it starts
+    made_by: str  # the program that makes their links and rules
+    options: tuple[str, ...] = ()  # for `network create`, besides those with addresses
 
 
 def capabilities(security: Security) -> list[str]:
@@ -74,8 +70,7 @@ def claim_places(
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
     """Apply sysctls in the network namespace `netns`, for container tools that have no option for this.
 
-    Raises: Unavailable for a setting of the whole host, which would affect other instances; CommandFailed for an
-    unknown setting."""
+    Raises: Unavailable for a setting of the whole host, which would affect others; CommandFailed for an unknown one."""
     for key in sysctls:
         if not key.startswith("net."):
             raise Unavailable(f"sysctl {key} cannot be set for one instance", "only network sysctls (net.*) can")
@@ -206,7 +201,8 @@ def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> st
 def limit_flags(resources: Resources) -> list[str]:
     """Return the limits that are set in `resources` as options of `docker run`, which `podman run` has, too."""
     r = resources
-    device = _device_node(r.block_device) if r.block_device else None
+    # Its node, such as /dev/vda for 254:0.
+    device = f"/dev/{Path(f'/sys/dev/block/{r.block_device}').resolve().name}" if r.block_device else None
     flags = {
         "--cpus": f"{r.cpus:.3f}" if r.cpus is not None else None,
         "--cpu-shares": r.cpu_shares,
@@ -222,6 +218,10 @@ def limit_flags(resources: Resources) -> list[str]:
     return [f"{flag}={value}" for flag, value in flags.items() if value is not None]
 
 
-def _device_node(number: str) -> str:
-    """Return the path of a block device by its number, such as '/dev/vda' for '254:0'."""
-    return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"
+def confinement_flags(security: Security) -> list[str]:
+    """Return options of `docker run`, which `podman run` has, too, for AppArmor, SELinux and a read-only root."""
+    flags = [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
+    flags += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
+    if security.read_only_root:
+        flags += ["--read-only", *(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items())]
+    return flags

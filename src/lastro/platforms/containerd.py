@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import ClassVar
 
@@ -27,15 +27,6 @@ _STOP = """ctr tasks delete --force "$2" >/dev/null 2>&1 || :
 ctr containers delete "$2" >/dev/null 2>&1 || :
 umount "$1/rootfs" 2>/dev/null || :
 ctr snapshots delete "$2\""""
-
-
-class ContainerdInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._enter = tuple(enter)
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._enter, *argv]
 
 
 class ContainerdPlatform(Platform):
@@ -90,7 +81,7 @@ class ContainerdPlatform(Platform):
             except (CommandFailed, CommandTimeout) as error:
                 raise PlatformError(f"containerd did not start instance {spec.name}: {error.message}") from error
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            yield ContainerdInstance(testbed, spec, daemon.enter(spec.name), netns=netns, cgroup=cgroup)
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=daemon.enter(spec.name))
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         assert self._daemon is not None

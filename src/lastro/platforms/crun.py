@@ -28,13 +28,5 @@ class Crun(OciPlatform):
         tree = extra_v2_tree(testbed)
         if tree is None:
             return runtime
-        return (
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-ec",
-            f'umount {shlex.quote(tree)}; exec "$0" "$@"',
-            *runtime,
-        )
+        unmount = f'umount {shlex.quote(tree)}; exec "$0" "$@"'
+        return ("unshare", "--mount", "--propagation", "private", "sh", "-ec", unmount, *runtime)

@@ -16,8 +16,8 @@ from lastro.platforms import gvisor
 from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import ROUTED, Daemon
 from lastro.platforms._programs import program_option, suffix
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, OwnNetworks, limit_flags, seccomp_profile
+from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.container import INIT, ON_DISK, OwnNetworks, confinement_flags, limit_flags, seccomp_profile
 from lastro.platforms.oci import extra_v2_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
@@ -89,9 +89,7 @@ class Docker(Platform):
             self._daemons.clear()
 
     def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
-        """Return the running daemon for instances with (`remapped`) or without user namespaces; start it if necessary.
-
-        The daemon has the image."""
+        """Return the daemon for instances with (`remapped`) or without user namespaces, running, with the image."""
         with self._starting:
             if remapped not in self._daemons:
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
@@ -101,7 +99,8 @@ class Docker(Platform):
             return daemon
 
     def _start_daemon(self, daemon: Daemon) -> None:
-        daemon.restart()
+        daemon.stop()
+        daemon.start()
         daemon.import_image()
         self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
 
@@ -111,8 +110,7 @@ class Docker(Platform):
 
         Instances with `published` are on Docker's default network. `gateway` is the address of its bridge in CIDR form.
         If the networks are `routed`, an instance may send to instances of networks to which it is not connected.
-        Nothing else may use the DUT's namespace during the block or later: the daemon changes the firewall rules in it,
-        and leaves them there.
+        Nothing else may use the DUT's namespace during the block or later: the daemon leaves firewall rules in it.
 
         Raises: Unavailable if instances of the chosen runtime start on existing links."""
         if self.runtime in _LATE:
@@ -170,9 +168,7 @@ class Docker(Platform):
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """Return the daemon's setting `runtimes`: the chosen runtime, unless it is part of Docker.
-
-        Raises: Unavailable if the runtime is missing."""
+        """Return the setting `runtimes`: the chosen one unless it is part of Docker. Raises: Unavailable without it."""
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
@@ -232,9 +228,8 @@ class Docker(Platform):
         is refused. Raises: PlatformError."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         try:
-            container = testbed.host.run(
-                [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
-            ).text.strip()
+            command = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
+            container = testbed.host.run(command).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
         if re.fullmatch("[0-9a-z]+", container) is None:
@@ -247,11 +242,10 @@ class Docker(Platform):
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         if self.chosen.get(_PLACE.name) == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
-        argv += [
-            *_confinement(spec.security),
-            f"--security-opt=seccomp={seccomp_profile(testbed, spec, testbed.run_dir)}",
-        ]
-        return argv + limit_flags(spec.resources)
+        argv += ["--cap-drop=ALL"] if spec.security.drop_capabilities else []
+        argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in spec.security.capabilities]
+        seccomp = f"--security-opt=seccomp={seccomp_profile(testbed, spec, testbed.run_dir)}"
+        return [*argv, *confinement_flags(spec.security), seccomp, *limit_flags(spec.resources)]
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = _STORAGE.of(self.chosen)
@@ -269,13 +263,3 @@ def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
     """Kill a container and remove its cgroup if the daemon was killed; the container would disturb later trials."""
     if not daemon.alive():
         testbed.cgroups.remove(cgroup)
-
-
-def _confinement(security: Security) -> list[str]:
-    argv = ["--cap-drop=ALL"] if security.drop_capabilities else []
-    argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in security.capabilities]
-    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
-    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
-    if security.read_only_root:
-        argv += ["--read-only", *(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items())]
-    return argv

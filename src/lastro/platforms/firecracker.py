@@ -33,9 +33,7 @@ class Firecracker(VmmPlatform):
         return ["firecracker", "--no-api", "--config-file", config]
 
     def config(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the contents of the configuration file, which replaces requests to Firecracker's API.
-
-        `cards` has (name of the tap, MAC address) of each network card."""
+        """Return the configuration, instead of requests to the API. `cards` has (name of the tap, MAC address)."""
         spec, kernel = instance.spec, self.guest.elf
         if kernel is None:
             raise Unavailable("the guest's kernel could not be unpacked to an ELF file, which Firecracker requires")

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.host.shell import sysctl_lines
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import InstanceSpec, Port, Tap
 from lastro.platforms.oci import OciInstance, OciPlatform
@@ -37,15 +36,11 @@ HOST_SYSCTLS = {
 }
 
 
-def sysctl_script(values: Mapping[str, str]) -> str:
-    """Return a script that applies settings inside gVisor; settings that gVisor does not have are ignored."""
-    return "".join(f"{line}\n" for line in sysctl_lines(values))
-
-
 class GvisorInstance(OciInstance):
     shares_kernel = False
     starts_on_links = True
     has_nftables = False
+    own_settings = True
     launch_timeout_s = 20.0  # a platform that does not work here may wait for ever
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
@@ -61,17 +56,13 @@ class GvisorInstance(OciInstance):
         except PlatformError as error:
             is_systrap = "--platform=systrap" in self._runtime
             raise PlatformError(error.message, None if is_systrap else "systrap works on any host") from error
-        if self.spec.sysctls:
-            self.set_sysctls(self.spec.sysctls)
+        self.set_sysctls(self.spec.sysctls)
 
     def end(self) -> None:
         """End the instance by force, which takes about 15 ms.
 
         Without force, runsc waits until the host's init has reaped the killed sandbox, which may take long."""
         self.testbed.host.run([*self._runtime, "delete", "--force", self.spec.name], check=False)
-
-    def set_sysctls(self, values: Mapping[str, str]) -> None:
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=sysctl_script(values))
 
 
 class Gvisor(OciPlatform):

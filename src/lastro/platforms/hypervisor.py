@@ -15,7 +15,7 @@ from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.cgroups import Resources
 from lastro.image import guest
-from lastro.platforms._machine import MachineInstance, send_client
+from lastro.platforms._machine import GuestInstance, send_client
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -29,7 +29,7 @@ VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: enough for the CPU limit, or one",
 MEMORY = Setting("memory", "512M", "memory of a guest without a memory limit", check=parse_size_bytes)
 
 
-class HypervisorInstance(MachineInstance):
+class HypervisorInstance(GuestInstance):
     """A guest that boots when its links exist. `home` is its directory for small files; `scratch` has its disk."""
 
     starts_on_links = True
@@ -65,9 +65,7 @@ class HypervisorInstance(MachineInstance):
         """Start the guest and return immediately. `cards` has (name of the tap, MAC address) of each network card."""
 
     def start_monitor(self, *argv: str) -> None:
-        """Start the monitor, the process that runs the guest, by the command `argv`.
-
-        It runs in the cgroup of the instance, and in the DUT's namespace, where the taps are."""
+        """Start the monitor, which runs the guest, in the cgroup of the instance and in the DUT's namespace."""
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
@@ -124,9 +122,7 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Check that the hypervisor is installed, and make kernel, initramfs and disk unless they exist already.
-
-        Raises: Unavailable."""
+        """Check that the hypervisor is installed, and make missing files of guests. Raises: Unavailable."""
         testbed.host.require(self.chosen_path(self.program), self.remedy)
         self.require_programs(testbed)
         self.require_host(testbed)
@@ -135,7 +131,7 @@ class Hypervisor(Platform):
             files = guest.ensure(testbed.original, controller.ledger.state / "guest", controller.host)
         self._guest = guest.on_host(files, testbed.image, testbed.host, testbed.session.state / "guest")
         send_client(testbed)
-        self._host_lacks_mitigations = _lacks_mitigations(testbed.host)
+        self._host_lacks_mitigations = _NO_MITIGATIONS in testbed.host.read_or_empty("/proc/cmdline").split()
         yield
 
     def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
@@ -150,8 +146,7 @@ class Hypervisor(Platform):
         """Parameters that turn off mitigations of processor flaws in the guest's kernel; empty to leave them on.
 
         They are off if the host's kernel has none, so that guests have the same overhead of mitigations as other
-        platforms. They are also off on an emulated processor, which has none of the flaws, and which they would only
-        slow down."""
+        platforms. They are also off on an emulated processor, which has none of the flaws."""
         return (_NO_MITIGATIONS,) if self.emulates or self._host_lacks_mitigations else ()
 
     @abstractmethod
@@ -235,14 +230,6 @@ def require_kvm(host: Host, program: str) -> None:
             f"this host has no usable /dev/kvm, which {program} requires",
             "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
         )
-
-
-def _lacks_mitigations(host: Host) -> bool:
-    """Return whether the host's kernel was booted without mitigations of processor flaws."""
-    try:
-        return _NO_MITIGATIONS in host.read_text("/proc/cmdline").split()
-    except OSError:
-        return False
 
 
 def runs_emulated(testbed: Testbed) -> bool:

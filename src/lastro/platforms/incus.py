@@ -1,7 +1,6 @@
 """Incus, the community's successor of LXD, by a private daemon inside the DUT's network namespace.
 
-Not yet tested with the real program, which Debian 12 does not have. Its command lines are LXD's with other names, as
-tests assert."""
+Not yet tested with the real program, which Debian 12 does not have. Its command lines are LXD's with other names."""
 
 from __future__ import annotations
 

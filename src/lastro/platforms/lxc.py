@@ -8,31 +8,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms import container
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import (
-    DEVICES,
-    ENVIRONMENT,
-    IN_MEMORY,
-    INIT,
-    MASKED,
-    ON_DISK,
-    READ_ONLY,
-    capabilities,
-    claim_places,
-    copied_root,
-    let_children_inherit,
-    mounts_script,
-    overlay_root,
-    set_own_sysctls,
-)
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -50,16 +35,6 @@ _SECCOMP_ACTIONS = {
     "SCMP_ACT_ALLOW": "allow", "SCMP_ACT_ERRNO": "errno", "SCMP_ACT_KILL": "kill", "SCMP_ACT_KILL_THREAD": "kill",
     "SCMP_ACT_TRAP": "trap",
 }  # fmt: skip
-
-
-class LxcInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, attach: Sequence[str], *, netns: str, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._attach = tuple(attach)
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        fixed = [f"--set-var={name}={value}" for name, value in ENVIRONMENT.items()]
-        return [*self._attach, "--clear-env", *fixed, "--", *argv]
 
 
 class Lxc(Platform):
@@ -89,35 +64,32 @@ class Lxc(Platform):
         self.require_confinement(spec)
         testbed.host.require(self.tool("lxc-start"), self.requirements.install)
         with ExitStack() as stack:
-            netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
+            netns, home, scratch, cgroup = container.claim_places(stack, testbed, spec)
             # LXC has a monitor process for each instance. It moves to the second cgroup when the instance ends.
             for monitor_cgroup in (f"{cgroup}.monitor", f"{cgroup}.pivot"):
                 stack.enter_context(testbed.session.owned("cgroup", monitor_cgroup))
-            set_own_sysctls(testbed, netns, spec.sysctls)
-            let_children_inherit(testbed, testbed.session.cgroup)
-            self._write_configuration(testbed, spec, netns, cgroup)
+            container.set_own_sysctls(testbed, netns, spec.sysctls)
+            container.let_children_inherit(testbed, testbed.session.cgroup)
+            devices = [("devices.deny", "a"), *(("devices.allow", device) for device in container.DEVICES)]
+            lines = lxc_config(spec, home, netns, cgroup)
+            lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
+            if spec.security.seccomp:
+                testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
+            testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
             stop = [*_lxc_argv(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
             self._launch(testbed, spec, home, scratch)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            attach = _lxc_argv(testbed, self.tool("lxc-attach"), spec.name)
-            yield LxcInstance(testbed, spec, attach, netns=netns, cgroup=cgroup)
-
-    def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
-        home = testbed.run_dir / spec.name
-        lines = lxc_config(spec, home, netns, cgroup)
-        devices = [("devices.deny", "a"), *(("devices.allow", device) for device in DEVICES)]
-        lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
-        if spec.security.seccomp:
-            testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
-        testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
+            fixed = [f"--set-var={name}={value}" for name, value in container.ENVIRONMENT.items()]
+            enter = [*_lxc_argv(testbed, self.tool("lxc-attach"), spec.name), "--clear-env", *fixed, "--"]
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
-        argv = ["nsenter", f"--mount={home}/mnt", self.tool("lxc-start"), "-P", str(testbed.run_dir), "-n", spec.name]
+        argv = _lxc_argv(testbed, self.tool("lxc-start"), spec.name)
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
-        make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else overlay_root
-        mounts = mounts_script(home, *make_root(home, scratch, testbed.image.tree))
+        make_root = container.copied_root if _STORAGE.of(self.chosen) == _DIR else container.overlay_root
+        mounts = container.mounts_script(home, *make_root(home, scratch, testbed.image.tree))
         script = f"{mounts}exec {start}\n"
         try:
             testbed.host.run(["sh", "-e"], stdin=script, timeout_s=_START_TIMEOUT_S)
@@ -144,14 +116,14 @@ def _lxc_argv(testbed: Testbed, program: str, name: str) -> list[str]:
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
     """Return the lines of an instance's LXC configuration, except those for the limits of its cgroup."""
-    kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
+    kept = [capability.removeprefix("CAP_").lower() for capability in container.capabilities(spec.security)]
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
         f"lxc.uts.name = {spec.role}",
         "lxc.namespace.clone = mnt pid uts ipc",
         f"lxc.namespace.share.net = {NETNS_DIR / netns}",
-        f"lxc.init.cmd = {' '.join(INIT)}",
-        *(f"lxc.environment = {name}={value}" for name, value in ENVIRONMENT.items()),
+        f"lxc.init.cmd = {' '.join(container.INIT)}",
+        *(f"lxc.environment = {name}={value}" for name, value in container.ENVIRONMENT.items()),
         "lxc.tty.max = 0",
         "lxc.pty.max = 1024",
         "lxc.console.path = none",
@@ -167,9 +139,7 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
 
 
 def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
-    """Return lines of configuration for (path of a cgroup file, value) pairs.
-
-    By these lines, LXC writes each value to the file of this name in the instance's cgroup."""
+    """Return lines by which LXC writes (path of a cgroup file, value) pairs to the instance's cgroup."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
 
@@ -178,8 +148,8 @@ def writable_lines(root: Path, how: str) -> list[str]:
     """Return lines of configuration for the mounts that stay writable with a read-only root: IN_MEMORY and ON_DISK.
 
     `root` is the path of the root filesystem. `how` are the options of the bind mount for ON_DISK."""
-    in_memory = [f"tmpfs {path.strip('/')} tmpfs {options} 0 0" for path, options in IN_MEMORY.items()]
-    on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none {how} 0 0"
+    in_memory = [f"tmpfs {path.strip('/')} tmpfs {options} 0 0" for path, options in container.IN_MEMORY.items()]
+    on_disk = f"{root}{container.ON_DISK} {container.ON_DISK.strip('/')} none {how} 0 0"
     return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
 
 
@@ -196,16 +166,15 @@ def _confinement(security: Security, home: Path) -> list[str]:
 def _masking_mounts() -> list[str]:
     """Return mount entries that make the paths in READ_ONLY read-only, and hide those in MASKED."""
     options = "bind,ro,nosuid,noexec,nodev,optional"
-    read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in READ_ONLY]
-    files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in MASKED if path.startswith("/proc")]
-    directories = [f"tmpfs {path.strip('/')} tmpfs ro,optional 0 0" for path in MASKED if path.startswith("/sys")]
+    read_only = [f"{path} {path.strip('/')} none {options} 0 0" for path in container.READ_ONLY]
+    masked = container.MASKED
+    files = [f"/dev/null {path.strip('/')} none bind,optional 0 0" for path in masked if path.startswith("/proc")]
+    directories = [f"tmpfs {path.strip('/')} tmpfs ro,optional 0 0" for path in masked if path.startswith("/sys")]
     return [*read_only, *files, *directories]
 
 
 def seccomp_policy(profile: Mapping[str, Any]) -> str:
-    """Convert an OCI filter to LXC's format (version 2), for all architectures of the host.
-
-    Raises: Unavailable when LXC has no equivalent of an action."""
+    """Convert an OCI filter to LXC's format (version 2). Raises: Unavailable when LXC has no such action."""
     default = _seccomp_action(profile["defaultAction"], profile.get("defaultErrnoRet"))
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):

@@ -5,7 +5,7 @@ machine without virtualization. The instance's own network namespace exists, but
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,22 +31,15 @@ class NativeInstance(Instance):
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path, by_host: bool = False
     ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._home = home
-        self._enter = testbed.cgroups.entering(cgroup)
         self.sends_by_host = by_host
         self._net = testbed.dut if by_host else netns
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [
-            *self._enter,
-            "nsenter", f"--net={NETNS_DIR / self._net}", f"--mount={self._home / 'mnt'}",
-            "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
-        ]  # fmt: skip
+        namespaces = [f"--net={NETNS_DIR / self._net}", f"--mount={home / 'mnt'}"]
+        self._rooted = ["nsenter", *namespaces, "chroot", str(home / "root")]
+        enter = [*testbed.cgroups.entering(cgroup), *self._rooted, *_without_capabilities(spec.security)]
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
     def run_with_rights(self, script: str, *, of_host: bool = False) -> str:
-        enter = ["nsenter", f"--net={NETNS_DIR / self._net}", f"--mount={self._home / 'mnt'}"]
-        return self.testbed.host.run([*enter, "chroot", str(self._home / "root"), "sh", "-e"], stdin=script).text
+        return self.testbed.host.run([*self._rooted, "sh", "-e"], stdin=script).text
 
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces that processes of the instance see, with counters."""
@@ -86,9 +79,7 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """Return the prefix of a command that can never gain capabilities other than those of `security`.
-
-    The prefix is empty unless `security` drops capabilities."""
+    """Return the prefix of a command that keeps only the capabilities of `security`, if this drops any."""
     if not security.drop_capabilities:
         return ()
     kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)

@@ -9,7 +9,7 @@ forbids it. Source: systemd-nspawn(1). Tested with systemd 252 on cgroup version
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,20 +17,10 @@ from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
+from lastro.platforms import container
 from lastro.platforms._programs import program_option
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
-from lastro.platforms.container import (
-    DEVICES,
-    ENVIRONMENT,
-    IN_MEMORY,
-    INIT,
-    ON_DISK,
-    capabilities,
-    claim_places,
-    mounts_script,
-    overlay_root,
-    set_own_sysctls,
-)
+from lastro.platforms.container import ON_DISK
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -47,28 +37,6 @@ _NSPAWN_CAPABILITIES = (
 _SETTINGS = ("SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 
 
-class NspawnInstance(Instance):
-    """A container. Commands join the namespaces and the cgroup of its first process.
-
-    `leader` is the PID of this process on the host. `group` is the cgroup of this process: `cgroup`, or one below
-    it."""
-
-    def __init__(
-        self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, leader: int, group: str
-    ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        kept = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities(spec.security))
-        self._enter = [
-            *testbed.cgroups.entering(group),
-            "nsenter", f"--target={leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root",
-            "--wd", "--", "env", "-i", *(f"{name}={value}" for name, value in ENVIRONMENT.items()),
-            "setpriv", f"--bounding-set=-all{kept and ','}{kept}", "--inh-caps=-all", "--",
-        ]  # fmt: skip
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._enter, *argv]
-
-
 class Nspawn(Platform):
     name = "nspawn"
     summary = "containers by systemd-nspawn, without systemd inside"
@@ -78,25 +46,21 @@ class Nspawn(Platform):
     options = (program_option("systemd-nspawn", "systemd "),)
 
     @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
-        self.require_programs(testbed)
-        yield
-
-    @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         testbed.host.require(self.chosen_path("systemd-nspawn"), self.requirements.install)
         with ExitStack() as stack:
-            netns, home, scratch, cgroup = claim_places(stack, testbed, spec)
-            set_own_sysctls(testbed, netns, spec.sysctls)
+            netns, home, scratch, cgroup = container.claim_places(stack, testbed, spec)
+            container.set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             _forbid_devices(testbed, cgroup)
-            mounts = [*overlay_root(home, scratch, testbed.image.tree), *_disk(home)]
-            testbed.host.run(["sh", "-e"], stdin=mounts_script(home, *mounts))
+            mounts = [*container.overlay_root(home, scratch, testbed.image.tree), *_disk(home)]
+            testbed.host.run(["sh", "-e"], stdin=container.mounts_script(home, *mounts))
             process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup, self.chosen_path("systemd-nspawn")))
             stack.callback(process.stop)
             leader, group = _wait_for_start(testbed, spec, process, cgroup)
-            yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)
+            enter = [*testbed.cgroups.entering(group), *_joining(leader, spec.security)]
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         residuals = {
@@ -108,7 +72,9 @@ class Nspawn(Platform):
 
 
 def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, program: str) -> list[str]:
-    home = testbed.run_dir / spec.name
+    home, read_only = testbed.run_dir / spec.name, list[str]()
+    if spec.security.read_only_root:  # /tmp and ON_DISK remain writable; nspawn always mounts a writable /run
+        read_only = ["--read-only", f"--tmpfs=/tmp:{container.IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
     return [
         *testbed.cgroups.entering(cgroup),
         "nsenter", f"--mount={home / 'mnt'}", "env", *_SETTINGS,
@@ -116,14 +82,24 @@ def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str, 
         f"--hostname={spec.role}", "--keep-unit", "--register=no", "--settings=no", "--private-users=no",
         "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
         f"--network-namespace-path={NETNS_DIR / netns}", *_capability_options(spec.security),
-        *(_read_only(home) if spec.security.read_only_root else []),
-        *(f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()),
-        "--", "sh", "-c", f"echo started; exec {shlex.join(INIT)}",
+        *read_only,
+        *(f"--setenv={name}={value}" for name, value in container.ENVIRONMENT.items()),
+        "--", "sh", "-c", f"echo started; exec {shlex.join(container.INIT)}",
+    ]  # fmt: skip
+
+
+def _joining(leader: int, security: Security) -> list[str]:
+    """Return the prefix of a command that joins the namespaces of the process `leader`, with its capabilities."""
+    kept = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in container.capabilities(security))
+    return [
+        "nsenter", f"--target={leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root",
+        "--wd", "--", "env", "-i", *(f"{name}={value}" for name, value in container.ENVIRONMENT.items()),
+        "setpriv", f"--bounding-set=-all{kept and ','}{kept}", "--inh-caps=-all", "--",
     ]  # fmt: skip
 
 
 def _capability_options(security: Security) -> list[str]:
-    wanted = capabilities(security)
+    wanted = container.capabilities(security)
     added = [name for name in wanted if name not in _NSPAWN_CAPABILITIES]
     dropped = [name for name in _NSPAWN_CAPABILITIES if name not in wanted]
     options = [f"--capability={','.join(added)}"] if added else []
@@ -136,24 +112,17 @@ def _disk(home: Path) -> list[str]:
     return [f"mkdir {directory}/disk", f"mount --bind {directory}/rootfs{ON_DISK} {directory}/disk"]
 
 
-def _read_only(home: Path) -> list[str]:
-    """Return options for a read-only root with writable /tmp and ON_DISK; nspawn always mounts a writable /run."""
-    return ["--read-only", f"--tmpfs=/tmp:{IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
-
-
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
     """Let processes in a cgroup open only DEVICES. On cgroup version 2, do nothing: it has no file for this."""
     group = testbed.cgroups.root / "devices" / cgroup.strip("/")
     if testbed.cgroups.version == 1 and group in testbed.cgroups.directories(cgroup):
         testbed.host.write_text(str(group / "devices.deny"), "a")
-        for device in DEVICES:
+        for device in container.DEVICES:
             testbed.host.write_text(str(group / "devices.allow"), device)
 
 
 def _wait_for_start(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
-    """Wait until the container has started, and return (PID on the host, cgroup) of its first process.
-
-    Raises: PlatformError if it does not start."""
+    """Return (PID on the host, cgroup) of the container's first process. Raises: PlatformError if it does not start."""
     try:
         process.wait_line("started", _START_S)
         leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))

@@ -1,6 +1,4 @@
-"""The base of OCI runtimes: a bundle, a configuration, create and delete; no daemon, no image store.
-
-Source: OCI runtime specification 1.0.2."""
+"""The base of OCI runtimes: no daemon, no image store. Source: OCI runtime specification 1.0.2."""
 
 from __future__ import annotations
 
@@ -49,12 +47,9 @@ class OciInstance(Instance):
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, program: str, runtime: Sequence[str], *, netns: str, cgroup: str
     ) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup, enter=[*runtime, "exec", spec.name])
         self.program, self._runtime = program, tuple(runtime)
         self._bundle, self._scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._runtime, "exec", self.spec.name, *argv]
 
     def launch(self) -> None:
         """Start the container. Raises: PlatformError if it does not start."""
@@ -81,14 +76,11 @@ class OciInstance(Instance):
 
 
 class OciPlatform(Platform):
-    """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
-
-    `runtime_argv` returns the beginning of every command line of the runtime for an instance. `takes_links_at_start` is
-    true if a container can use only the links that exist when it starts."""
+    """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
-    takes_links_at_start: ClassVar[bool] = False
+    takes_links_at_start: ClassVar[bool] = False  # a container can use only the links that exist when it starts
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
 
     @property
@@ -96,12 +88,8 @@ class OciPlatform(Platform):
         """The path of the runtime that the study chose, or its name, to be looked up in the PATH."""
         return self.chosen_path(self.binary)
 
-    @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
-        self.require_programs(testbed)
-        yield
-
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
+        """Return the beginning of every command line of the runtime for an instance."""
         # Each instance has its own root, which is removed even if the runtime fails to delete the container. In a
         # common root, runsc would also take `many-1` for an abbreviation of `many-10`.
         return (self.program, "--root", str(testbed.run_dir / spec.name / self.binary))
@@ -127,8 +115,7 @@ class OciPlatform(Platform):
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """Return a script that mounts the writable layer in a new mount namespace, and runs the container there.
 
-    The mount disappears with the container. If the container has a user namespace, its root filesystem is a copy in
-    which the files of root belong to FIRST_ID."""
+    The mount disappears with the container. With a user namespace, root's files belong to FIRST_ID."""
     tree = testbed.image.tree
     owner = 0
     if spec.security.user_namespace:
@@ -148,9 +135,7 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
-    """Return a script that kills and deletes a container.
-
-    It is faster than `delete --force`, which checks only every 100 ms whether the container has ended."""
+    """Return a script that deletes a container faster than `delete --force`, which looks only every 100 ms."""
     delete = shlex.join([*runtime, "delete", name])
     file, in_cgroup = quoted(bundle / "pid", f":{cgroup}(/|$)")
     return (
@@ -163,9 +148,7 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
 
 
 def oci_config(spec: InstanceSpec, netns: str, cgroup: str, root: str = "rootfs") -> dict[str, Any]:
-    """Return the configuration of a bundle by the OCI runtime specification 1.0.2.
-
-    `root` is the path of the root filesystem, relative to the bundle or absolute."""
+    """Return a bundle's configuration (OCI runtime specification 1.0.2); `root` is relative to it or absolute."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -258,12 +241,6 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
 
 
 def extra_v2_tree(testbed: Testbed) -> str | None:
-    """Return the path of the cgroup v2 tree if the host also has version 1, and the tree has a controller; else None.
-
-    crun refuses to run on a host with such a tree."""
+    """Return the cgroup v2 tree if it has a controller beside version 1, which crun refuses; else None."""
     tree = testbed.cgroups.root / "unified"
-    try:
-        controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()
-    except OSError:  # most hosts have one version
-        return None
-    return str(tree) if controllers else None
+    return str(tree) if testbed.host.read_or_empty(str(tree / "cgroup.controllers")).strip() else None

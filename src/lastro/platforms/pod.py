@@ -20,9 +20,9 @@ from typing import Any
 from lastro.errors import Unavailable
 from lastro.host.shell import quoted
 from lastro.platforms._cri import REMEDY, Cri
-from lastro.platforms.base import Instance, InstanceSpec, Security, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, instance_netns
 from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, seccomp_profile
-from lastro.platforms.containerd import ContainerdInstance, ContainerdPlatform
+from lastro.platforms.containerd import ContainerdPlatform
 from lastro.testbed import Testbed
 
 _OF_POD, _OF_CONTAINER, _OF_NODE = 0, 1, 2  # NamespaceMode in api.proto
@@ -47,15 +47,16 @@ class Pod(ContainerdPlatform):
         daemon = self._running_daemon()
         assert isinstance(daemon, Cri)
         home, pod_cgroup = daemon.instances / spec.name, f"{testbed.session.cgroup}/{spec.name}"
+        disk = testbed.scratch_dir / spec.name  # for what a pod with a read-only root may write there
         with daemon.must_keep_running(), ExitStack() as stack:
             netns = stack.enter_context(_netns(testbed, spec))
-            for kind, name in (("directory", home), ("directory", _disk(testbed, spec)), ("cgroup", pod_cgroup)):
+            for kind, name in (("directory", home), ("directory", disk), ("cgroup", pod_cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             testbed.cgroups.make(testbed.host, pod_cgroup, spec.resources)
             pod_file, container_file = _write_files(testbed, daemon, spec, home, pod_cgroup)
             stack.callback(daemon.run, _STOP, spec.name, str(home), check=False)
             if spec.security.read_only_root:
-                daemon.run(_make_volumes(home, _disk(testbed, spec)))
+                daemon.run(_make_volumes(home, disk))
             pod = daemon.call("runp", pod_file)
             container = daemon.call("create", pod, container_file, pod_file)
             daemon.call("start", container)
@@ -64,7 +65,7 @@ class Pod(ContainerdPlatform):
                 testbed.host.run(["ip", "netns", "attach", netns, pid])
             cgroup = f"{pod_cgroup}/{container}"
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
-            yield ContainerdInstance(testbed, spec, daemon.enter(container), netns=netns, cgroup=cgroup)
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=daemon.enter(container))
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
@@ -81,24 +82,18 @@ def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
     return nullcontext(spec.netns)
 
 
-def _disk(testbed: Testbed, spec: InstanceSpec) -> Path:
-    """Return the directory on the disk for what a pod with a read-only root may write there."""
-    return testbed.scratch_dir / spec.name
-
-
 def _write_files(testbed: Testbed, daemon: Cri, spec: InstanceSpec, home: Path, cgroup: str) -> tuple[str, str]:
     """Write the configurations of a pod's sandbox and of its container, and return their paths."""
     sandbox = _sandbox(spec, cgroup)
     container = _container(spec, daemon.image, seccomp_profile(testbed, spec, daemon.home))
     if spec.security.read_only_root:
         places = {path: str(home / _VOLUMES / path.strip("/")) for path in IN_MEMORY}
-        places[ON_DISK] = str(_disk(testbed, spec))
+        places[ON_DISK] = str(testbed.scratch_dir / spec.name)
         container["mounts"] = [{"container_path": path, "host_path": place} for path, place in places.items()]
-    files = {str(home / "pod.json"): sandbox, str(home / "container.json"): container}
-    for file, config in files.items():
+    files = str(home / "pod.json"), str(home / "container.json")
+    for file, config in zip(files, (sandbox, container), strict=True):
         testbed.host.write_text(file, json.dumps(config, indent=1))
-    pod_file, container_file = files
-    return pod_file, container_file
+    return files
 
 
 def _make_volumes(home: Path, disk: Path) -> str:
@@ -138,7 +133,10 @@ def _container(spec: InstanceSpec, image: str, seccomp: str) -> dict[str, Any]:
                 "masked_paths": list(MASKED),
                 "readonly_paths": list(READ_ONLY),
                 "readonly_rootfs": security.read_only_root,
-                "capabilities": _capabilities(security),
+                "capabilities": {
+                    "add_capabilities": [name.removeprefix("CAP_") for name in security.capabilities],
+                    "drop_capabilities": ["ALL"] if security.drop_capabilities else [],
+                },
                 "seccomp": _profile(None if seccomp == "unconfined" else seccomp),
                 "apparmor": _profile(security.apparmor),
             }
@@ -148,11 +146,6 @@ def _container(spec: InstanceSpec, image: str, seccomp: str) -> dict[str, Any]:
 
 def _namespaces(spec: InstanceSpec) -> dict[str, int]:
     return {"network": _OF_POD if spec.netns is None else _OF_NODE, "ipc": _OF_POD, "pid": _OF_CONTAINER}
-
-
-def _capabilities(security: Security) -> dict[str, list[str]]:
-    added = [name.removeprefix("CAP_") for name in security.capabilities]
-    return {"add_capabilities": added, "drop_capabilities": ["ALL"] if security.drop_capabilities else []}
 
 
 def _profile(name: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ needs two more processes and five times the time. Tested with Podman 4.3 with ru
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -18,14 +18,14 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.platforms._podman_conf import containers_conf, storage_conf, ulimits
 from lastro.platforms._programs import program_option, suffix
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.platforms.container import (
     ENVIRONMENT,
-    IN_MEMORY,
     INIT,
     ON_DISK,
     OwnNetworks,
     capabilities,
+    confinement_flags,
     covering_overlays,
     limit_flags,
     mounts_script,
@@ -64,15 +64,6 @@ _NETWORKS = Setting(
 _RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
 
 
-class PodmanInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._enter = tuple(enter)
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._enter, *argv]
-
-
 class Podman(Platform):
     name = "podman"
     summary = "Podman containers, without a service, separate from the user's"
@@ -100,9 +91,8 @@ class Podman(Platform):
         for program in (self.chosen_path("podman"), self.chosen_path(runtime, runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS.get(program, program)}")
         self.require_programs(testbed)
-        others = [
-            str(self.chosen[each.name]) for each in (_RUNTIME, _NETWORKS) if self.chosen[each.name] != each.default
-        ]
+        chosen = {each: self.chosen[each.name] for each in (_RUNTIME, _NETWORKS)}
+        others = [str(level) for option, level in chosen.items() if level != option.default]
         directory = "-".join(["podman", *others]) + suffix(self.programs)
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
@@ -142,8 +132,7 @@ class Podman(Platform):
     def _import_image(self, testbed: Testbed) -> None:
         """Import the root filesystem into the store that remains as a cache, unless an earlier campaign has done so.
 
-        Podman uses another directory for the state of this store than for that of the session's store: it cannot be
-        shared."""
+        The state of this store is in another directory than that of the session's store: it cannot be shared."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _image_reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
@@ -166,7 +155,13 @@ class Podman(Platform):
         inside = ["nsenter", f"--mount={self._home / 'mnt'}", "sh", "-ec"]
         try:
             testbed.host.run([*inside, _HIDE_NAMES])
-            self._create_network(testbed, options)
+            try:
+                testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
+            except CommandFailed as error:
+                raise Unavailable(
+                    f"podman makes no network: {_reason(error)}",
+                    "apt-get install netavark (Podman 4 or later) or containernetworking-plugins (up to Podman 4)",
+                ) from error
             asked = testbed.host.run([*self._podman(), "info", "--format", "{{.Host.NetworkBackend}}"]).text.strip()
             made_by = _MAKERS.get(asked, asked)
             yield OwnNetworks(tuple(self._podman()), first=_NETWORK, made_by=made_by, options=(_WITHOUT_DNS,))
@@ -175,19 +170,8 @@ class Podman(Platform):
             testbed.host.run([*inside, _SHOW_NAMES], check=False)
             self._networked = ""
 
-    def _create_network(self, testbed: Testbed, options: Sequence[str]) -> None:
-        try:
-            testbed.host.run([*self._podman(), "network", "create", *options, _NETWORK])
-        except CommandFailed as error:
-            raise Unavailable(
-                f"podman makes no network: {_reason(error)}",
-                "apt-get install netavark (Podman 4 or later) or containernetworking-plugins (up to Podman 4)",
-            ) from error
-
     def _podman(self, storage: str = "storage.conf") -> list[str]:
-        """Return the prefix of a Podman command in the private mount namespace.
-
-        `storage` is the name of the file with the configuration of the store."""
+        """Return the prefix of a Podman command in the private namespace; `storage` is the file for its store."""
         network = [f"--net={NETNS_DIR / self._networked}"] if self._networked else []
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", *network, "env",
@@ -216,7 +200,7 @@ class Podman(Platform):
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             runtime = self.chosen_path(_RUNTIME.of(self.chosen), _RUNTIME.of(self.chosen))
             enter = ["nsenter", f"--mount={self._home / 'mnt'}", runtime, "exec", container]
-            yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
+            yield Instance(testbed, spec, netns=netns, cgroup=cgroup, enter=enter)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
@@ -228,20 +212,14 @@ class Podman(Platform):
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         argv += [f"--security-opt=seccomp={seccomp_profile(testbed, spec, self._home)}"]
-        return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _image_reference(testbed), *INIT]
+        argv += ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(spec.security))]
+        if spec.security.read_only_root:
+            argv += ["--read-only-tmpfs=false", f"--volume={ON_DISK}"]
+        argv += [*confinement_flags(spec.security), *limit_flags(spec.resources)]
+        return [*argv, _image_reference(testbed), *INIT]
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
-
-
-def _confinement(security: Security) -> list[str]:
-    argv = ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(security))]
-    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
-    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
-    if security.read_only_root:
-        argv += ["--read-only", "--read-only-tmpfs=false"]
-        argv += [*(f"--tmpfs={path}:{options}" for path, options in IN_MEMORY.items()), f"--volume={ON_DISK}"]
-    return argv
 
 
 def _reason(error: CommandFailed) -> str:

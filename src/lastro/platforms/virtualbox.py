@@ -134,9 +134,7 @@ class VirtualBoxInstance(HypervisorInstance):
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        """Switch the guest off, and delete it.
-
-        VBoxManage does it: at a signal, VBoxHeadless would save the guest's memory to a file."""
+        """Switch the guest off by VBoxManage, and delete it: at a signal, VBoxHeadless would save its memory."""
         manage = self._platform.manage(self.testbed)
         if self._monitor is not None and self._monitor.alive():
             self.testbed.host.run([*manage, "controlvm", self.spec.name, "poweroff"], check=False)
@@ -212,9 +210,7 @@ class VirtualBox(Hypervisor):
         )
 
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
-        """Return the prefix of a command of VirtualBox, which makes it use the private service.
-
-        `namespaces` are further options of nsenter."""
+        """Return the prefix of a command that uses the private service; `namespaces` are options of nsenter."""
         home = _home(testbed)
         user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID={_service_id(testbed)}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
@@ -248,7 +244,11 @@ class VirtualBox(Hypervisor):
         if not cards:
             modify += ["--nic1", "none"]  # a new machine has one
         for number, (tap, mac) in enumerate(cards, start=1):
-            modify += _connection(number, "" if self.sends_by_host else tap)
+            if self.sends_by_host:
+                modify += [f"--nic{number}", "nat", f"--natnet{number}", f"{_nat_network(number)}.0/24"]
+            else:
+                modify += [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap]
+                modify += [f"--nicpromisc{number}", "allow-all"]
             modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[_NIC.of(self.chosen)]]
             modify += [f"--macaddress{number}", mac.replace(":", "").upper()]
         attach = ["storageattach", name, "--storagectl", "SATA", "--device", "0"]
@@ -265,18 +265,10 @@ class VirtualBox(Hypervisor):
         return {**super().residuals(testbed), "root filesystem": "ext4 on a VDI disk of its own, on AHCI"}
 
 
-def _connection(number: int, tap: str) -> list[str]:
-    """Return options of `modifyvm` that connect a card to a tap, or to VirtualBox's own NAT if `tap` is empty."""
-    if not tap:
-        return [f"--nic{number}", "nat", f"--natnet{number}", f"{_nat_network(number)}.0/24"]
-    return [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap, f"--nicpromisc{number}", "allow-all"]
-
-
 def _behind_nat(port: Port, number: int) -> Port:
     """Return the port as it must be configured behind VirtualBox's NAT: with the NAT's address and routes.
 
-    All destinations of the port are reached through the gateway of the NAT. `number` is the number of the network card,
-    from 1."""
+    All destinations of the port are reached through the gateway of the NAT. `number` counts cards from 1."""
     network, gateway = IPv4Interface(port.address).network, f"{_nat_network(number)}.2"
     destinations = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
     routes = tuple(f"{destination} via {gateway}" for destination in destinations)

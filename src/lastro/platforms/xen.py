@@ -12,6 +12,7 @@ guests (tests/contract/test_in_xen.py). Not yet tested: bare-metal hosts, type=p
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -93,8 +94,7 @@ def domains(text: str) -> dict[str, Usage]:
 def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
     """Replace a tap in the DUT's namespace by a device of the host, which gets the name of the tap.
 
-    The device also takes the place of the tap on a bridge, in an Open vSwitch, or in a redirection to and from another
-    tap.
+    The device also takes the place of the tap on a bridge, in an Open vSwitch, or in a redirection.
 
     Raises: Unavailable if the tap is in none of these."""
     host, dut, name = testbed.host, testbed.dut, tap.link
@@ -123,9 +123,7 @@ def replace_tap(testbed: Testbed, device: str, tap: Tap) -> None:
 
 
 def _move_name(testbed: Testbed, device: str, tap: str, master: str = "") -> None:
-    """Delete the tap, move the device into the DUT's namespace, and give it the name of the tap.
-
-    `master`, such as " master br0", puts the device on a bridge."""
+    """Replace the tap by the device, under its name; `master`, such as " master br0", puts it on a bridge."""
     testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
     batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{master} up"]
     testbed.host.run(["ip", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(batch) + "\n")
@@ -200,7 +198,7 @@ class Xen(Hypervisor):
             "vif": [f"mac={mac},script={_vif_script(testbed)}" for _, mac in cards],
             "on_poweroff": "destroy", "on_reboot": "destroy", "on_crash": "destroy",
         }  # fmt: skip
-        return "".join(f"{key} = {_quoted(value)}\n" for key, value in lines.items())
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
 
 
 def _scheduling(resources: Resources) -> dict[str, Any]:
@@ -212,12 +210,6 @@ def _scheduling(resources: Resources) -> dict[str, Any]:
         "cpus": r.cpuset,
     }
     return {key: value for key, value in settings.items() if value is not None}
-
-
-def _quoted(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_quoted, value)) + "]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _vif_script(testbed: Testbed) -> Path:

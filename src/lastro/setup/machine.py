@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fnmatch import filter as filter_names
 from pathlib import Path
 
-# Also searched: the PATH of a user without root lacks the sbin directories, and Go's own archive is unpacked into
-# the last.
+# Also searched: the PATH of a user without root lacks the sbin directories, and Go is unpacked into the last.
 _MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 _LEAST_GO = (1, 22)
 _ASK_S = 60
@@ -20,15 +19,11 @@ _ASK_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine, as `lastro setup` sees it.
+    """This machine, as `lastro setup` sees it."""
 
-    `path` is the list of directories in which programs are searched, in the format of PATH.
-    `prefix` is the directory below which built programs are installed.
-    `root` is true if this process runs as root."""
-
-    path: str
-    prefix: Path
-    root: bool
+    path: str  # the directories in which programs are searched, in the format of PATH
+    prefix: Path  # the directory below which built programs are installed
+    root: bool  # whether this process runs as root
 
     @classmethod
     def this(cls) -> Machine:

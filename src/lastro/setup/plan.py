@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lastro.errors import HostError, NeedsRoot
 from lastro.requirements import Requirements
@@ -16,16 +16,13 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 @dataclass(frozen=True, slots=True)
 class UnmetRequirements:
-    """The missing requirements of one part.
-
-    `packages` and `recipe` are what steps of a setup can install.
-    `reason` says why no step can provide the part; else None. `remedy` then says what the user can do."""
+    """The missing requirements of one part."""
 
     part: SelectedPart
-    packages: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()  # that steps of a setup can install; `recipe` alike
     recipe: str | None = None
-    reason: str | None = None
-    remedy: str | None = None
+    reason: str | None = None  # why no step can provide the part
+    remedy: str | None = None  # what the user can do about the reason
 
     @property
     def ready(self) -> bool:
@@ -37,7 +34,7 @@ class SetupPlan:
     machine: Machine
     findings: tuple[UnmetRequirements, ...]
     packages: frozenset[str] = frozenset()
-    steps: tuple[SetupStep, ...] = field(default=())
+    steps: tuple[SetupStep, ...] = ()
     builds: bool = True
 
     @property
@@ -63,11 +60,7 @@ class SetupPlan:
 
 
 def make_plan(
-    wanted: Sequence[SelectedPart],
-    machine: Machine,
-    sources: Mapping[str, str] | None = None,
-    *,
-    builds: bool = True,
+    wanted: Sequence[SelectedPart], machine: Machine, sources: Mapping[str, str] | None = None, *, builds: bool = True
 ) -> SetupPlan:
     """Find the missing requirements, and plan one step for all packages and one step for each recipe.
 
@@ -87,7 +80,9 @@ def make_plan(
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[UnmetRequirements, ...]:
     """Return the missing requirements of each part on the machine now, in the order of `wanted`."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
-    go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
+    builds = [part.requirements for part in wanted if part.requirements.recipe and part.requirements.program]
+    absent = [needs.recipe for needs in builds if not machine.has(str(needs.program))]
+    go_obstacle = machine.go_obstacle() if any(RECIPES[str(name)].needs_go for name in absent) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
 
 
@@ -104,9 +99,8 @@ def _finding(
         reason = f"this host has no program '{needs.program}', and Lastro does not download it"
         return UnmetRequirements(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
-        return UnmetRequirements(
-            part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name)
-        )
+        reason = f"it is built with Go, but {go_obstacle}"
+        return UnmetRequirements(part, reason=reason, remedy=_GO_REMEDY.format(name=part.name))
     return UnmetRequirements(part, packages, needs.recipe)
 
 
@@ -116,16 +110,9 @@ def _needed(packages: Iterable[str], requirements: Requirements, machine: Machin
 
 
 def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
-    """Return the optional packages that are useful on this machine.
-
-    There are none for a part whose program is missing, and which Lastro cannot build."""
+    """Return the useful optional packages: none for a part whose program Lastro can neither find nor build."""
     absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
     return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
-
-
-def _needs_go(requirements: Requirements, machine: Machine) -> bool:
-    name, program = requirements.recipe, requirements.program
-    return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
 
 
 def missing_after_steps(
@@ -152,7 +139,5 @@ def _with_reason(finding: UnmetRequirements, failures: Mapping[str, str]) -> Unm
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
         return UnmetRequirements(part, reason=reason, remedy="add a source that has it, or choose another part")
-    reason = failures.get(str(finding.recipe), "the build produced no program")
-    return UnmetRequirements(
-        part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again"
-    )
+    reason = f"its build failed: {failures.get(str(finding.recipe), 'the build produced no program')}"
+    return UnmetRequirements(part, reason=reason, remedy="fix that, and run `lastro setup` again")

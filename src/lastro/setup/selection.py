@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,20 +23,10 @@ _EVERY_STUDY = Requirements(
 # The benchmarks compare with the raw tools; tests start an sshd, and watch pages in a browser.
 _TESTS = Requirements(
     packages=(
-        "busybox-static",
-        "chromium",
-        "cpio",
-        "curl",
-        "fish",
-        "iperf3",
-        "iptables",
-        "make",
-        "man-db",
-        "openssh-server",
-        "stress-ng",
-        "zsh",
+        "busybox-static", "chromium", "cpio", "curl", "fish", "iperf3", "iptables", "make", "man-db", "openssh-server",
+        "stress-ng", "zsh",
     )
-)
+)  # fmt: skip
 
 _CLICK_PROGRAM = "/usr/local/bin/click"  # the caller's PATH does not count: Lastro searches the system's directories
 _CLICK_SOURCE = ("configure", "userlevel/Makefile.in", "include/click/router.hh", "elements/standard/classifier.cc")
@@ -45,16 +35,13 @@ _CLICK_REMEDY = "get its source (git clone https://github.com/kohler/click), the
 
 @dataclass(frozen=True, slots=True)
 class SelectedPart:
-    """A part with its requirements. If it is `required` and cannot be installed, the command fails.
+    """A part with its requirements."""
 
-    `kind` is the kind of the part. It is empty for requirements that do not belong to a part, and "program" for Click.
-    `broken` is the error with which the part's module cannot be imported; None if it can."""
-
-    kind: str
+    kind: str  # empty for requirements that do not belong to a part; "program" for Click
     name: str
     requirements: Requirements
-    required: bool
-    broken: str | None = None
+    required: bool  # if it cannot be installed, the command fails
+    broken: str | None = None  # the error with which the part's module cannot be imported
 
     @property
     def title(self) -> str:
@@ -102,22 +89,15 @@ def _selected_part(info: registry.PartInfo, *, required: bool) -> SelectedPart:
     return SelectedPart(info.kind, info.name, requirements, required, info.broken)
 
 
-def _find(word: str) -> Iterator[registry.PartInfo]:
-    """Yield the parts that `word` names, as NAME or KIND/NAME; parts of several kinds may have the same name.
-
-    Raises: InputError when there is none."""
+def _find(word: str) -> list[registry.PartInfo]:
+    """Return the parts, of one or more kinds, that `word` names as NAME or KIND/NAME. Raises: InputError if none."""
     kind, slash, name = word.rpartition("/")
     if slash and kind not in registry.KINDS:
         raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))
     kinds = [kind] if slash else list(registry.KINDS)
     parts_named = [parts[name] for parts in map(registry.parts, kinds) if name in parts]
     if not parts_named:
-        names = {known for each in kinds for known in registry.names(each)}
-        raise InputError(f"no {kind or 'part'} is named '{name}'", _nearest(name, names))
-    yield from parts_named
-
-
-def _nearest(name: str, names: set[str]) -> str:
-    """Return a suggestion of the known name nearest to `name`, or else of the command that lists all parts."""
-    hint = did_you_mean(name, names)
-    return hint if hint.startswith("did you mean") else "`lastro parts` lists them"
+        hint = did_you_mean(name, {known for each in kinds for known in registry.names(each)})
+        hint = hint if hint.startswith("did you mean") else "`lastro parts` lists them"
+        raise InputError(f"no {kind or 'part'} is named '{name}'", hint)
+    return parts_named

@@ -29,16 +29,5 @@ from lastro.testing.platforms import PlatformContract  # noqa: E402
 from lastro.testing.scenarios import ScenarioContract  # noqa: E402
 from lastro.testing.subject import Subject  # noqa: E402
 
-__all__ = [
-    "AnomalyContract",
-    "AttachmentContract",
-    "FunctionContract",
-    "InstrumentContract",
-    "IsolationContract",
-    "MeterContract",
-    "PlatformContract",
-    "ScenarioContract",
-    "Subject",
-    "pool",
-    "testbed",
-]
+__all__ = ["AnomalyContract", "AttachmentContract", "FunctionContract", "InstrumentContract", "IsolationContract",
+           "MeterContract", "PlatformContract", "ScenarioContract", "Subject", "pool", "testbed"]  # fmt: skip

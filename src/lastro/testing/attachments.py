@@ -21,7 +21,7 @@ from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
-from lastro.testing.killing import nothing_is_left_after_a_kill
+from lastro.testing.ending import nothing_is_left_after_a_kill
 from lastro.testing.network import LEFT, RIGHT, reaches
 from lastro.testing.taps import TapMachine
 
@@ -38,18 +38,13 @@ class AttachmentContract:
     """The contract of an attachment: linked ports reach each other and nothing else; counters count each flow.
 
     Each test is a real run, once between network namespaces ("native") and once between taps ("taps"), which virtual
-    machines open. `platforms` has one or both of these words, for what the attachment can join.
-    `counters` are the names of the attachment's counters. Each of them must increase with every flow.
-    `hops` is the number of routers between the ends of a chain: 1 for the function, plus 1 for each of the two segments
-    on which the DUT routes.
-    `gateway` is the address of the router through which a port reaches its own network; empty if it reaches it
-    directly."""
+    machines open."""
 
     attachment: ClassVar[str]
-    platforms: ClassVar[tuple[str, ...]] = ("native", "taps")
-    counters: ClassVar[frozenset[str]] = frozenset()
-    hops: ClassVar[int] = 1
-    gateway: ClassVar[str] = ""
+    platforms: ClassVar[tuple[str, ...]] = ("native", "taps")  # what the attachment can join
+    counters: ClassVar[frozenset[str]] = frozenset()  # their names; each must increase with every flow
+    hops: ClassVar[int] = 1  # routers in a chain: the function, and the DUT for each of the segments on which it routes
+    gateway: ClassVar[str] = ""  # the router through which a port reaches its own network; empty if directly
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "platform" in metafunc.fixturenames:
@@ -73,9 +68,8 @@ class AttachmentContract:
     def trio(cls, testbed: Testbed, platform: Platform) -> Iterator[list[Instance]]:
         """Yield three running instances without links."""
         with ExitStack() as stack:
-            yield [
-                stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")
-            ]
+            specs = [InstanceSpec(name, name) for name in ("aa", "bb", "cc")]
+            yield [stack.enter_context(platform.start(testbed, spec)) for spec in specs]
 
     def test_two_instances_reach_each_other_and_nobody_else(
         self, testbed: Testbed, links: Attachment, trio: list[Instance]
@@ -210,9 +204,7 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 
 def ports(testbed: Testbed, instance: Instance) -> list[str]:
-    """Return the names of the interfaces in an instance's network namespace.
-
-    Taps are left out, since they exist as long as the virtual machine runs."""
+    """Return the names of an instance's interfaces, without taps, which exist as long as the machine runs."""
     ports = _listed(testbed, instance, "-d", "link")
     return [link["ifname"] for link in ports if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
@@ -235,9 +227,7 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
 
 
 def _lasting(everything: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return only those entries of `contents` that do not change while links come up.
-
-    These are the names of links, the rules of routing and nftables, and the namespaces."""
+    """Return the `contents` that do not change while links come up: names of links, rules, and namespaces."""
     links = [line.split()[1] for line in everything["links"]]
     return {"links": links, **{what: everything[what] for what in ("rules", "nft", "namespaces")}}
 

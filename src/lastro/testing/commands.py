@@ -147,9 +147,7 @@ class Commands:
             instance.measure(["sleep", "86392"], timeout_s=0.3)
 
     def test_a_command_that_streams_is_seen(self, instance: Instance) -> None:
-        """Stream 100 lines a second out of the instance: the witness of the apparatus must detect this.
-
-        So it is certain that the witness works on this platform."""
+        """Stream 100 lines a second out of the instance, which the witness of the apparatus must detect."""
         apparatus = instance.testbed.apparatus
         process = instance.spawn(
             ["perl", "-e", "$| = 1; for (1..3000) { print qq(line\n); select undef, undef, undef, 0.01 }"]

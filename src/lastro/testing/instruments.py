@@ -40,30 +40,22 @@ Measure = Callable[[float], Reading]
 
 
 class Ready(NamedTuple):
-    """Functions that use an instrument that is ready to measure.
+    """Functions that use an instrument that is ready to measure."""
 
-    `measure` measures once, and returns the reading; its argument is a time limit in seconds, which only workloads
-    obey. `version` returns the output of the command that prints the tool's version."""
-
-    measure: Measure
-    version: Callable[[], str]
+    measure: Measure  # measures once; its argument is a time limit in seconds, which only workloads obey
+    version: Callable[[], str]  # returns the output of the command that prints the tool's version
 
 
 class InstrumentContract:
     """The contract of an instrument: it is silent while it measures, reads a real run, and refuses impossible output.
 
-    `settings` are the settings of a study that the instrument's `measure` or `load` reads. `options` are those of a
-    workload; if there are none, its short version (`brief`) runs. `printed_by` is a word in the command that prints the
-    result; it is required only if another command prints more. A test module may define `image_needs(host)`, which
-    returns the additions to the image that the tool needs.
-
     After the real run, its commands are replayed many times from a record, each time with the tool's result damaged in
-    another way."""
+    another way. A test module may define `image_needs(host)`: the additions to the image that the tool needs."""
 
     instrument: ClassVar[str]
-    options: ClassVar[Mapping[str, Level]] = {}
-    settings: ClassVar[Mapping[str, Level]] = {}
-    printed_by: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Level]] = {}  # of a workload; without any, its short version (`brief`) runs
+    settings: ClassVar[Mapping[str, Level]] = {}  # of a study, which the instrument's `measure` or `load` reads
+    printed_by: ClassVar[str] = ""  # a word in the command that prints the result, if another command prints more
 
     def test_it_measures_what_it_declares_and_refuses_what_cannot_be_right(
         self, testbed: Testbed, pool: PlatformPool
@@ -83,14 +75,12 @@ class InstrumentContract:
                 assert measure(_LIMIT_S) == reading, "the same output is the same reading"
             for text in (*FOREIGN, result[: len(result) // 3]):
                 with tape.playing(text):
-                    damaged_reading = _reading_or_none(measure)
-                assert damaged_reading is None or damaged_reading.invalid_because, (
-                    f"it took {text[:80]!r} for a measurement"
-                )
+                    damaged = _reading_or_none(measure)
+                assert damaged is None or damaged.invalid_because, f"it took {text[:80]!r} for a measurement"
             for text in damaged_versions(result, _VERSIONS):
                 with tape.playing(text):
-                    if damaged_reading := _reading_or_none(measure):
-                        self._assert_declared(damaged_reading)
+                    if damaged := _reading_or_none(measure):
+                        self._assert_declared(damaged)
             if issubclass(part, Workload):
                 began_s = time.monotonic()
                 with suppress(CommandTimeout):

@@ -22,15 +22,12 @@ _USUAL = "runc"
 
 
 class IsolationContract:
-    """The contract of an isolation: it is effective where it is available; elsewhere, no instance starts without it.
-
-    `platforms` are those on which it is tried. `supported` is whether this host's kernel has what the isolation needs.
-    `visible` is whether `verify` can detect that the isolation is missing: true for every isolation except `none`."""
+    """The contract of an isolation: it is effective where it is available; elsewhere, no instance starts without it."""
 
     isolation: ClassVar[str]
-    platforms: ClassVar[tuple[str, ...]] = ("native", _USUAL)
-    supported: ClassVar[bool] = True
-    visible: ClassVar[bool] = True
+    platforms: ClassVar[tuple[str, ...]] = ("native", _USUAL)  # on which it is tried
+    supported: ClassVar[bool] = True  # this host's kernel has what the isolation needs
+    visible: ClassVar[bool] = True  # `verify` can detect that it is missing: true for every isolation except `none`
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "platform" in metafunc.fixturenames:

@@ -23,13 +23,10 @@ _LOAD = (
 
 
 class MeterContract:
-    """The contract of a meter: it reads a known load, and nothing after its stop; no counter decreases.
-
-    `unread` are the metrics that a reading may lack, since some kernels do not report them. Each test is a real run on
-    an instance of runc."""
+    """The contract of a meter: it reads a known load, and nothing after its stop; no counter decreases."""
 
     meter: ClassVar[str]
-    unread: ClassVar[frozenset[str]] = frozenset()
+    unread: ClassVar[frozenset[str]] = frozenset()  # metrics that a reading may lack: some kernels do not report them
 
     def test_it_reads_a_known_load_and_nothing_after_it(self, testbed: Testbed, pool: PlatformPool) -> None:
         with pool.get("runc").start(testbed, InstanceSpec("loaded", _ROLE)) as instance:

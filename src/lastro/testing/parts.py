@@ -25,11 +25,10 @@ _READINGS = 3  # of a dose, one second each; a reading may fail when other proce
 class AnomalyContract:
     """The contract of an anomaly: it reaches its dose and ends with its trial; one that did too little is detected.
 
-    `anomaly` is a level, with options if needed. `tools` are the tools that can produce the anomaly, among which a
-    study chooses by the setting `anomaly_tool`. Each test is a real run in a runc container, on an idle host."""
+    Each test is a real run in a runc container, on an idle host."""
 
-    anomaly: ClassVar[str]
-    tools: ClassVar[tuple[str, ...]] = ("stress-ng",)
+    anomaly: ClassVar[str]  # a level, with options if needed
+    tools: ClassVar[tuple[str, ...]] = ("stress-ng",)  # that can produce it: levels of the setting `anomaly_tool`
     memory_bytes: ClassVar[int] = 32 * MIB
 
     def _demand(self, tool: str) -> Demand:
@@ -73,9 +72,7 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """The contract of a function: a ping from end to end crosses it, and its counters count the ping.
-
-    Each test is a real run in runc containers."""
+    """The contract of a function: a ping from end to end crosses it, and its counters count the ping."""
 
     function: ClassVar[str]
 

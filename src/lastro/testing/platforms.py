@@ -20,21 +20,14 @@ from lastro.units import MIB
 
 
 class OnPlatform:
-    """The attributes and fixtures of every class of tests of a platform.
+    """The attributes and fixtures of every class of tests of a platform."""
 
-    platform: the level of the platform, with its options.
-    contained: whether an instance has its own processes and host name.
-    shares_kernel: whether an instance runs on the host's kernel.
-    own_nftables: whether the kernel of an instance has nftables.
-    small_memory_bytes: a memory limit under which an instance still works.
-    many: the number of instances that are started in parallel."""
-
-    platform: ClassVar[str]
-    contained: bool = True
-    shares_kernel: bool = True
-    own_nftables: bool = True
-    small_memory_bytes: int = 64 * MIB
-    many: int = 20
+    platform: ClassVar[str]  # its level, with its options
+    contained: bool = True  # an instance has its own processes and host name
+    shares_kernel: bool = True  # an instance runs on the host's kernel
+    own_nftables: bool = True  # the kernel of an instance has nftables
+    small_memory_bytes: int = 64 * MIB  # a memory limit under which an instance still works
+    many: int = 20  # instances that are started in parallel
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -22,8 +22,7 @@ FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "
 class Tape:
     """A record of the output of all commands on a host, for replaying.
 
-    `printed_by` is a word in the command that prints the tool's result; if it is empty, the result is the output of the
-    command that printed most."""
+    `printed_by` is a word in the command that prints the tool's result; or else the longest output is the result."""
 
     def __init__(self, host: Host, printed_by: str = "") -> None:
         self._host, self._printed_by = host, printed_by
@@ -70,9 +69,7 @@ class Tape:
 
     @contextmanager
     def playing(self, result: str) -> Iterator[None]:
-        """Replay the record inside the block: commands do not run, but return their recorded output.
-
-        Only the command that prints the tool's result returns `result` instead."""
+        """Replay the record inside the block, with `result` in place of the output of the tool's command."""
         replacement = replace(self._result, stdout=result.encode(errors="replace"))
         outputs = deque(replacement if done is self._result else done for done in self._done)
         to_start = iter([_RecordedProcess(process.stop()) for process in self._spawned])
@@ -124,8 +121,7 @@ class _RecordedProcess(Process):
 def damaged_versions(text: str, n: int = 400) -> Iterator[str]:
     """Yield `n` damaged versions of a tool's output, the same in each call.
 
-    In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is replaced
-    by an odd value."""
+    In each of them, the end is missing, a line is missing or doubled, the lines are shuffled, or a number is odd."""
     chance = random.Random(1)
     numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
     for _ in range(n):

@@ -32,13 +32,11 @@ _LONGEST_S = 3600.0
 class ScenarioContract:
     """The contract of a scenario: its settings are complete, and a short trial measures what it declares.
 
-    `short` has the levels and settings of the shortest useful trial; all other settings have their defaults.
-    `unmeasured` are the metrics of the scenario that this trial may lack without a note in its outcome. A test module
-    may define `image_needs(host)`, which returns the additions to the image that the trial needs."""
+    A test module may define `image_needs(host)`, which returns the additions to the image that the trial needs."""
 
     scenario: ClassVar[str]
-    short: ClassVar[Mapping[str, Level]]
-    unmeasured: ClassVar[frozenset[str]] = frozenset()
+    short: ClassVar[Mapping[str, Level]]  # levels and settings of the shortest useful trial; the others have defaults
+    unmeasured: ClassVar[frozenset[str]] = frozenset()  # metrics that this trial may lack without a note in its outcome
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lastro.host.capabilities import status_fields
 from lastro.host.files import start_time
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
@@ -62,10 +63,9 @@ def inside(instance: Instance, file: str) -> str:
     return instance.run(["cat", file]).text.strip()
 
 
-def status(instance: Instance) -> dict[str, str]:
+def status(instance: Instance) -> Mapping[str, str]:
     """Return the fields of /proc/self/status of a process inside the instance, as {field: value}."""
-    lines = inside(instance, "/proc/self/status").splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return status_fields(inside(instance, "/proc/self/status"))
 
 
 def live(pids: set[int]) -> set[int]:

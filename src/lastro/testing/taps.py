@@ -82,9 +82,6 @@ class TapInstance(Instance):
     takes_taps = True
     _copier: Process | None = None
 
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return ["nsenter", f"--net={NETNS_DIR / self.netns}", *argv]
-
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         self.unplug()
         links = [f"{taps[port.name].link}:{taps[port.name].kind}:{port.name}" for port in ports]
@@ -112,6 +109,7 @@ class TapMachine(Platform):
         with ExitStack() as stack:
             netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
             set_sysctls(testbed.host, netns, dict(spec.sysctls))
-            instance = TapInstance(testbed, spec, netns=netns, cgroup=testbed.session.cgroup)
+            enter = ["nsenter", f"--net={NETNS_DIR / netns}"]
+            instance = TapInstance(testbed, spec, netns=netns, cgroup=testbed.session.cgroup, enter=enter)
             stack.callback(instance.unplug)
             yield instance

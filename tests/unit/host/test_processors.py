@@ -12,9 +12,8 @@ import pytest
 from lastro.app.contents import content_of, report_of
 from lastro.builders.data.results import document
 from lastro.host.base import Completed
-from lastro.host.caches import CPUS
 from lastro.host.local import LocalHost
-from lastro.host.processors import shared_cores, speeds
+from lastro.host.processors import CPUS, shared_cores, speeds
 from lastro.words.language import language
 
 from ...support.campaigns import METRICS, Levels, make_campaign, make_study

@@ -444,16 +444,13 @@ def test_doctor_says_which_links_the_guest_adds(
 def lacking(**files: str) -> Any:
     """A testbed whose kernel has only these files, and refuses every command."""
 
-    def read_text(path: str) -> str:
-        for end, text in files.items():
-            if path.endswith(end):
-                return text
-        raise FileNotFoundError(path)
+    def read_or_empty(path: str) -> str:
+        return next((text for end, text in files.items() if path.endswith(end)), "")
 
     def run(argv: Any) -> None:
         raise CommandFailed(argv, 2, "Invalid argument")
 
-    return SimpleNamespace(host=SimpleNamespace(read_text=read_text, run=run))
+    return SimpleNamespace(host=SimpleNamespace(read_or_empty=read_or_empty, run=run))
 
 
 def test_where_a_kernel_lacks_a_level_the_remedy_names_the_guest() -> None:

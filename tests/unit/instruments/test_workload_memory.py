@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.host.caches import last_level_cache_bytes
 from lastro.host.cgroups import parse_cpus
+from lastro.host.processors import last_level_cache_bytes
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.mbw import Mbw
 from lastro.instruments.stream import BYTES, Stream

@@ -24,7 +24,8 @@ import lastro.image.guest as guest
 from lastro.host.local import LocalHost
 from lastro.platforms import _guest_client
 from lastro.platforms._gate import Gate, measure_argv
-from lastro.platforms._machine import CLIENT, ClockSample, drift, most_precise_sample
+from lastro.platforms._machine import CLIENT, most_precise_sample
+from lastro.validity import ClockSample, drift
 
 from ...support.products import one_of
 

@@ -111,6 +111,17 @@ def test_a_limit_of_processes_is_not_one_of_the_threads_of_a_monitor(
     assert host.files[f"{testbed.cgroups.pids_directory(cgroup)}/pids.max"] == "64", "what a container gets"
 
 
+def test_settings_of_a_guest_are_set_without_the_confinement_of_its_commands(tmp_path: Path) -> None:
+    """Under Landlock, a command may not write to /proc/sys, which the platform itself does at the start of a guest."""
+    host, testbed = bed(tmp_path)
+    confined = LINKED.with_security(prefix=("confined",))
+    start(Firecracker(), testbed, replace(confined, sysctls={"net.ipv4.ip_forward": "1"}))
+    inside = [argv[argv.index("--") + 1 :] for argv in host.commands if str(CLIENT) in argv and "--" in argv]
+    script = "[ ! -e /proc/sys/net/ipv4/ip_forward ] || echo 1 > /proc/sys/net/ipv4/ip_forward\n"
+    assert inside[0] == ["sh", "-e"] and script in host.stdins
+    assert inside[1][0] == "confined"
+
+
 @pytest.mark.parametrize("platform", HYPERVISORS)
 def test_a_guest_guards_against_flaws_of_processors_as_its_host_does(platform: type[Platform], tmp_path: Path) -> None:
     """Or a machine would be spared what containers and the bare host pay."""

@@ -1,7 +1,6 @@
 """Control groups, version 1 (one tree per controller) and version 2 (one tree), behind one small interface.
 
-Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: the kernel's
-admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
+Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: admin-guide/cgroup-v1 and -v2."""
 
 from __future__ import annotations
 
@@ -15,18 +14,8 @@ from lastro.host.cgroups.v1 import CgroupsV1
 from lastro.host.cgroups.v2 import CgroupsV2
 from lastro.host.files import Files, LocalFiles
 
-__all__ = [
-    "Cgroups",
-    "CgroupsV1",
-    "CgroupsV2",
-    "GroupTasks",
-    "Resources",
-    "Usage",
-    "block_device_of",
-    "detect",
-    "parse_cpus",
-    "total",
-]  # fmt: skip
+__all__ = ["Cgroups", "CgroupsV1", "CgroupsV2", "GroupTasks", "Resources", "Usage", "block_device_of", "detect",
+           "parse_cpus", "total"]  # fmt: skip
 
 # The query of `block_device_of` for the shell of a remote host.
 _DISK = """n=/sys/dev/block/$(stat -c %Hd:%Ld -- "$1"); [ -e "$n" ] || exit 0

@@ -9,9 +9,10 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import ClassVar
 
 from lastro.errors import PlatformError, WriteFailed
 from lastro.host.base import Host
@@ -40,34 +41,22 @@ PERIOD_US = 100_000  # of CPU quotas
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Limits and reservations of an instance; None means not set.
+    """Limits and reservations of an instance; None means not set. Cgroups do not set the last three."""
 
-    cpus: CPU seconds per second (a hard quota).
-    cpu_weight: relative share of the CPUs when they are contended, from 1 to 10000; the kernel's default is 100.
-    memory_bytes: hard limit of memory.
-    memory_reserved_bytes: memory that the kernel reclaims only after all other memory.
-    read_bps, write_bps, read_iops, write_iops: bytes or operations per second, on the disk `block_device`.
-    pids: processes and threads that exist at the same time, including zombies.
-
-    Three limits are not set by cgroups:
-    open_files: open files of each process (RLIMIT_NOFILE).
-    link_bps: bits per second that the instance sends over each of its links.
-    connections: entries for the instance's traffic in a connection table."""
-
-    cpus: float | None = None
-    cpu_weight: int | None = None
+    cpus: float | None = None  # CPU seconds per second (a hard quota)
+    cpu_weight: int | None = None  # share of contended CPUs, from 1 to 10000; the kernel's default is 100
     cpuset: str | None = None
-    memory_bytes: int | None = None
-    memory_reserved_bytes: int | None = None
-    read_bps: int | None = None
+    memory_bytes: int | None = None  # hard limit
+    memory_reserved_bytes: int | None = None  # the kernel reclaims it only after all other memory
+    read_bps: int | None = None  # bytes per second, on the disk `block_device`
     write_bps: int | None = None
-    read_iops: int | None = None
+    read_iops: int | None = None  # operations per second
     write_iops: int | None = None
     block_device: str | None = None  # "MAJOR:MINOR"
-    pids: int | None = None
-    open_files: int | None = None
-    link_bps: int | None = None
-    connections: int | None = None
+    pids: int | None = None  # processes and threads that exist at the same time, including zombies
+    open_files: int | None = None  # of each process (RLIMIT_NOFILE)
+    link_bps: int | None = None  # bits per second that the instance sends over each of its links
+    connections: int | None = None  # entries for the instance's traffic in a connection table
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
@@ -88,10 +77,7 @@ class GroupTasks:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that a group has used since its creation: CPU seconds, bytes, operations.
-
-    `hidden_s` is the part of `cpu_s` that the host's /proc does not count, such as the CPU time of Xen domains. The
-    host's kernel reports the time in which it waited for a CPU that a domain used as steal time."""
+    """The resources that a group has used since its creation: CPU seconds, bytes, operations."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -101,6 +87,8 @@ class Usage:
     write_bytes: int = 0
     read_ops: int = 0
     write_ops: int = 0
+    # The part of `cpu_s` that the host's /proc does not count, such as the CPU time of Xen domains. The host's kernel
+    # reports the time in which it waited for a CPU that a domain used as steal time.
     hidden_s: float = 0.0
 
     @property
@@ -122,6 +110,9 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 class Cgroups(ABC):
     version: int
+    # The paths below the root, with {} for the group's name, of the directory in the tree of the controller `pids`, and
+    # of the files with the CPU time, the peak memory, and the count of processes that a memory limit has killed.
+    _places: ClassVar[Mapping[str, str]]
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root, self.files = root, files or LocalFiles()
@@ -139,17 +130,20 @@ class Cgroups(ABC):
     def usage(self, name: str) -> Usage:
         """Return the group's usage since its creation. Raises: OSError when the group does not exist."""
 
-    @abstractmethod
     def cpu_file(self, name: str) -> Path:
         """Return the path of the file with the group's CPU time; `parse_cpu_s` parses its text."""
+        return self._place("cpu", name)
+
+    def _place(self, what: str, name: str) -> Path:
+        return self.root / self._places[what].format(name.strip("/"))
 
     @abstractmethod
     def parse_cpu_s(self, text: str) -> float:
         """Return the CPU seconds in the text of the file `cpu_file`."""
 
-    @abstractmethod
     def pids_directory(self, name: str) -> Path:
         """Return the group's directory in the tree of the controller `pids`."""
+        return self._place("pids", name)
 
     def tasks(self, name: str) -> GroupTasks:
         """Return the kernel's count of the group's tasks. Raises: FileNotFoundError if the kernel has no such count."""
@@ -158,18 +152,14 @@ class Cgroups(ABC):
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
         return GroupTasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
 
-    @abstractmethod
-    def kills_file(self, name: str) -> Path:
-        """Return the path of the file that counts the processes that the kernel killed for the group's memory limit."""
-
     def memory_kills(self, names: Iterable[str]) -> int:
         """Return how many processes of these groups the kernel has killed so far because of a memory limit."""
-        texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
+        texts = self.files.read([str(self._place("kills", name)) for name in names]).values()
         return sum(int(n) for text in texts for n in re.findall(r"^oom_kill (\d+)$", text, re.MULTILINE)[:1])
 
-    @abstractmethod
     def peak_file(self, name: str) -> Path:
         """Return the path of the file that reports the peak memory of the group."""
+        return self._place("peak", name)
 
     @contextmanager
     def fresh_peak(self, name: str) -> Iterator[bool]:
@@ -185,10 +175,10 @@ class Cgroups(ABC):
             yield False
             return
         try:
-            is_reset = _try_write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
-            if is_reset:
+            with suppress(OSError):
+                os.write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
                 self._peaks[name] = file
-            yield is_reset
+            yield name in self._peaks
         finally:
             self._peaks.pop(name, None)
             os.close(file)
@@ -219,9 +209,7 @@ class Cgroups(ABC):
 
     @abstractmethod
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Make the kernel count the reads and writes of the groups below `name` on a disk; `usage` reports them.
-
-        `device` is the disk's number, "MAJOR:MINOR"."""
+        """Make the kernel count the reads and writes of groups below `name` on the disk `device`, "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
         """Return the prefix of a command line whose process joins the group and then executes the command.
@@ -271,9 +259,7 @@ class Cgroups(ABC):
             time.sleep(0.002)
 
     def _texts(self, files: Mapping[str, Path], required: tuple[str, ...]) -> dict[str, str]:
-        """Return {key: text} for `files` ({key: path}), all read in one query; the text of a missing file is empty.
-
-        Raises: FileNotFoundError when a required file is missing."""
+        """Return {key: text} for {key: path}, empty for a missing file. Raises: FileNotFoundError if it is required."""
         texts = self.files.read([*map(str, files.values())])
         for key in required:
             if str(files[key]) not in texts:
@@ -295,18 +281,9 @@ def _write_words(host: Host, file: str, text: str) -> None:
 
 @contextmanager
 def _hint_on_refusal() -> Iterator[None]:
-    """Add a hint to a WriteFailed from the block that says why the kernel refused the write, if the reason is known.
-
-    Source: the kernel's admin-guide/cgroup-v2."""
+    """Add a hint to a WriteFailed that says why the kernel refused. Source: the kernel's admin-guide/cgroup-v2."""
     try:
         yield
     except WriteFailed as error:
         error.hint = error.hint or next((hint for reason, hint in _REFUSALS.items() if reason in error.message), None)
         raise
-
-
-def _try_write(file: int, data: bytes) -> bool:
-    try:
-        return os.write(file, data) == len(data)
-    except OSError:
-        return False

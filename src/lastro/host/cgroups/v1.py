@@ -15,6 +15,12 @@ class CgroupsV1(Cgroups):
     """Control groups on version 1, and on hybrid hosts, whose version 2 tree has none of the required controllers."""
 
     version = 1
+    _places = {
+        "pids": "pids/{}",
+        "cpu": "cpuacct/{}/cpuacct.usage",
+        "peak": "memory/{}/memory.max_usage_in_bytes",
+        "kills": "memory/{}/memory.oom_control",
+    }
     _controllers = ("cpuset", "cpu", "blkio", "memory", "pids")
 
     def directories(self, name: str) -> list[Path]:
@@ -44,15 +50,6 @@ class CgroupsV1(Cgroups):
         trees = ",".join(self.files.directories(str(self.root))).split(",")  # such as "cpu,cpuacct"
         return [controller for controller in self._controllers if controller not in trees]
 
-    def pids_directory(self, name: str) -> Path:
-        return self.root / "pids" / name.strip("/")
-
-    def kills_file(self, name: str) -> Path:
-        return self.root / "memory" / name.strip("/") / "memory.oom_control"
-
-    def peak_file(self, name: str) -> Path:
-        return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
-
     def completing_writes(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the limit that forbids swap, if the kernel counts swap: Docker would allow as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
@@ -68,12 +65,9 @@ class CgroupsV1(Cgroups):
             host.write_text(str(file), f"{device} 0")
 
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
-        files = [str(self.root / "blkio" / name.strip("/") / file) for file in _BLKIO_RATES]
+        files = [str(self.root / "blkio" / name.strip("/") / file) for file in _RATE_FILES.values()]
         limits = self.files.read(files)
         return [(file, f"{line.split()[0]} 0") for file in files for line in limits.get(file, "").splitlines()]
-
-    def cpu_file(self, name: str) -> Path:
-        return self.root / "cpuacct" / name.strip("/") / "cpuacct.usage"
 
     def parse_cpu_s(self, text: str) -> float:
         return int(text) / 1e9
@@ -95,7 +89,8 @@ class CgroupsV1(Cgroups):
 
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
-        device = r.block_device
+        limits = {rate: getattr(r, rate) for rate in _RATE_FILES}
+        rates = {rate: f"{r.block_device} {n}" for rate, n in limits.items() if r.block_device and n is not None}
         settings = [
             ("cpuset/{name}/cpuset.cpus", r.cpuset),
             ("cpu/{name}/cpu.cfs_period_us", PERIOD_US if r.cpus is not None else None),
@@ -103,16 +98,13 @@ class CgroupsV1(Cgroups):
             ("cpu/{name}/cpu.shares", r.cpu_shares),
             ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
             ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
-            ("blkio/{name}/blkio.throttle.read_bps_device", _of_device(device, r.read_bps)),
-            ("blkio/{name}/blkio.throttle.write_bps_device", _of_device(device, r.write_bps)),
-            ("blkio/{name}/blkio.throttle.read_iops_device", _of_device(device, r.read_iops)),
-            ("blkio/{name}/blkio.throttle.write_iops_device", _of_device(device, r.write_iops)),
+            *((f"blkio/{{name}}/{_RATE_FILES[rate]}", limit) for rate, limit in rates.items()),
             ("pids/{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in settings if value is not None]
 
 
-_BLKIO_RATES = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write") for unit in ("bps", "iops")]
+_RATE_FILES = {rate: f"blkio.throttle.{rate}_device" for rate in ("read_bps", "write_bps", "read_iops", "write_iops")}
 _BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes_recursive", "ops": "blkio.throttle.io_serviced_recursive"}
 _V1_USAGE = {
     "cpuacct.usage": "cpuacct",
@@ -131,7 +123,3 @@ def _blkio_total(text: str) -> tuple[int, int]:
         if len(words) == 3 and words[1] in totals:
             totals[words[1]] += int(words[2])
     return totals["Read"], totals["Write"]
-
-
-def _of_device(device: str | None, value: int | None) -> str | None:
-    return f"{device} {value}" if device and value is not None else None

@@ -10,6 +10,7 @@ from lastro.host.cgroups.base import PERIOD_US, Cgroups, Resources, Usage
 
 class CgroupsV2(Cgroups):
     version = 2
+    _places = {"pids": "{}", "cpu": "{}/cpu.stat", "peak": "{}/memory.peak", "kills": "{}/memory.events"}
     _controllers = ("cpuset", "cpu", "io", "memory", "pids")
 
     def directories(self, name: str) -> list[Path]:
@@ -19,9 +20,8 @@ class CgroupsV2(Cgroups):
         """List the (file, text) pairs that enable the controllers in every ancestor group, from the root down.
 
         A group has only the controllers that all of its ancestors enable for their children."""
-        file = str(self.root / "cgroup.controllers")
-        available = set(self.files.read([file]).get(file, "").split())
-        text = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
+        missing = self.missing_controllers()
+        text = " ".join(f"+{controller}" for controller in self._controllers if controller not in missing)
         if not text:
             return []
         parents = [self.root]
@@ -34,15 +34,6 @@ class CgroupsV2(Cgroups):
         available = self.files.read([file]).get(file, "").split()
         return [controller for controller in self._controllers if controller not in available]
 
-    def pids_directory(self, name: str) -> Path:
-        return self.root / name.strip("/")
-
-    def kills_file(self, name: str) -> Path:
-        return self.root / name.strip("/") / "memory.events"
-
-    def peak_file(self, name: str) -> Path:
-        return self.root / name.strip("/") / "memory.peak"
-
     def count_io(self, host: Host, name: str, device: str) -> None:
         """Do nothing: version 2 always counts reads and writes."""
 
@@ -50,9 +41,6 @@ class CgroupsV2(Cgroups):
         file = str(self.root / name.strip("/") / "io.max")
         lines = self.files.read([file]).get(file, "").splitlines()
         return [(file, f"{line.split()[0]} rbps=max wbps=max riops=max wiops=max") for line in lines]
-
-    def cpu_file(self, name: str) -> Path:
-        return self.root / name.strip("/") / "cpu.stat"
 
     def parse_cpu_s(self, text: str) -> float:
         return _counts(text).get("usage_usec", 0) / 1e6

@@ -1,7 +1,6 @@
 """Programs of our own in C, compiled on the host at first use, for the root filesystem.
 
-They are compiled for the baseline processor of the architecture, since a virtual machine may have another model than
-the host."""
+They are compiled for the baseline processor of the architecture, since a virtual machine may have another model."""
 
 from __future__ import annotations
 
