@@ -14,8 +14,7 @@ from itertools import pairwise
 
 from lastro.errors import InstrumentError
 from lastro.instruments._transactions import time_metrics, times_reading
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Level, Setting

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import TIME_TOOL, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting

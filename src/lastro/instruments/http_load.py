@@ -35,7 +35,7 @@ from lastro.errors import InstrumentError
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import LONGEST_S, bounded
+from lastro.instruments.base import LONGEST_S, UNWATCHED, Instrument, Watch, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable

@@ -22,7 +22,6 @@ from lastro.host.base import Process
 from lastro.host.ledger import Session
 from lastro.host.shell import quoted
 from lastro.host.undo import MODULES
-from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.http_load import LoadOrigin
 from lastro.instruments.load_generator import (
@@ -30,6 +29,7 @@ from lastro.instruments.load_generator import (
     FIRST_PORT,
     PORT,
     Direction,
+    FirstHop,
     LoadGenerator,
     SentLoad,
     Traffic,

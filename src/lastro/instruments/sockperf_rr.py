@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.instruments._transactions import QUANTILES, time_metrics, times_reading
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded
 from lastro.instruments.load_generator import PORT
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading

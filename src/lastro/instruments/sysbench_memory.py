@@ -11,8 +11,7 @@ from lastro.host.base import Host
 from lastro.instruments import _sysbench
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments._sysbench import THREADS
-from lastro.instruments.base import TIME_TOOL, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Setting
 from lastro.units import MIB, parse_size_bytes

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from lastro.errors import CommandFailed, InstrumentError, with_hint
 from lastro.host.base import Completed, Process
-from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.load_generator import (
     FIRST_PORT,
     MOST_BYTES,
     PORT,
     Direction,
+    FirstHop,
     LoadGenerator,
     SentLoad,
     Traffic,
