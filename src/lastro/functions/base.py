@@ -11,14 +11,7 @@ from typing import ClassVar
 
 from lastro.errors import Unavailable, with_hint
 from lastro.functions import _click, _dpdk, _xdp
-from lastro.functions._forwarding_path import (
-    BROKEN,
-    HEADER_BYTES,
-    MOST_CHAINS,
-    PATHS,
-    CounterReading,
-    ForwardingPath,
-)
+from lastro.functions._forwarding_path import BROKEN, HEADER_BYTES, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
 from lastro.functions._xdp import PASSED, TO_KERNEL, BlockedFrames
 from lastro.host.base import Host
 from lastro.platforms.base import Instance

@@ -128,11 +128,12 @@ class Workload(Part):
         """Prepare the instance before the measured time, for example make a file below WORK_DIR. Raises: as `run`.
 
         By default, only 0 `threads` are replaced by the number of CPUs of the instance."""
-        if self.chosen.get("threads") == 0:
+        threads = next((option for option in self.options if option.name == "threads"), None)
+        if threads and not threads.of(self.chosen):
             text = instance.run(["nproc"]).text.strip()
             if not text.isdigit():
                 raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
-            self.chosen["threads"] = int(text)
+            self.chosen[threads.name] = int(text)
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 LATENCY_S = Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, DAY_S)
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999))
 MAX = "max"  # of the packets that were answered
-STATISTICS = (*(name for name, _ in QUANTILES), MAX)
+WORDS = {
+    "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
+    MAX: "maximum",
+}  # fmt: skip
 MOST_OWN_FRACTION = 0.5  # of a latency: a larger one may be the generator's delay, not the path's
 _LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
@@ -131,36 +134,32 @@ def percentiles_reading(
 
     values: dict[str, float] = {}
     remarks = []
+    unanswered = f"{trips.lost} of {trips.n_events} packets got no answer"
     without_lost = Histogram(trips.counts, trips.lost - lost_by_receiver)
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
-        metric = name(statistic)
-        value = _quantile(trips, q) / _NS_PER_US
+        metric, value = name(statistic), _quantile(trips, q) / _NS_PER_US
         own_us = _quantile(of_generator, q) / _NS_PER_US if of_generator is not None else 0.0
         if q < 1 and not trips.is_estimable(q):
-            text = f"{trips.n_events} packets: fewer than ten are beyond it"
-            remarks.append(Remark(TOO_FEW, text, (metric,)))
+            kind, text = TOO_FEW, f"{trips.n_events} packets: fewer than ten are beyond it"
         elif math.isinf(value) or not trips.n:
-            text = f"{trips.lost} of {trips.n_events} packets got no answer"
+            kind, text = AMONG_LOST, unanswered
             if 2 * lost_by_receiver > trips.lost:
+                kind = GENERATOR_DELAY
                 text += f"; {lost_by_receiver} of them had reached the receiver, whose program lost them"
-                remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-            else:
-                remarks.append(Remark(AMONG_LOST, text, (metric,)))
         elif of_generator is not None and q < 1 and not of_generator.is_estimable(q):
+            kind = TOO_FEW
             text = f"{of_generator.n_events} packets of the generator alone: fewer than ten are beyond it"
-            remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif own_us > MOST_OWN_FRACTION * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
-            text = f"{value:.1f} µs; {own_is}: {alone}"
-            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
+            kind, text = GENERATOR_DELAY, f"{value:.1f} µs; {own_is}: {alone}"
         elif (without_lost_us := _quantile(without_lost, q) / _NS_PER_US) < MOST_OWN_FRACTION * value:
+            kind = GENERATOR_DELAY
             text = f"{value:.1f} µs; {without_lost_us:.1f} µs without the packets that the receiver lost"
-            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             values[metric] = value
-            if q == 1 and trips.lost:
-                text = f"{trips.lost} of {trips.n_events} packets got no answer"
-                remarks.append(Remark(AT_LEAST, text, (metric,)))
+            kind, text = (AT_LEAST, unanswered) if q == 1 and trips.lost else ("", "")
+        if kind:
+            remarks.append(Remark(kind, text, (metric,)))
     return Reading(values, remarks=tuple(remarks))
 
 

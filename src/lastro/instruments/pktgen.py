@@ -111,12 +111,11 @@ class Pktgen(LoadGenerator):
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         sender, sizes = direction.sender, Counter(traffic.sizes)
-        if direction not in self._hops:
-            hop = FirstHop.of(direction)
-            _configure(sender, [f"add_device {hop.device}@{number}" for number in range(len(sizes))], _thread(sender))
-            self._hops[direction] = hop
-        hop = self._hops[direction]
+        hop = self._hops.get(direction) or FirstHop.of(direction)
         devices = [f"{hop.device}@{number}" for number in range(len(sizes))]
+        if direction not in self._hops:
+            _configure(sender, [f"add_device {device}" for device in devices], _thread(sender))
+            self._hops[direction] = hop
         for device, (size, count) in zip(devices, sizes.items(), strict=True):
             rate_of_size_fps = rate_fps * count / len(traffic.sizes)
             _configure(sender, _settings(hop, traffic, size, rate_of_size_fps, duration_s), device)

@@ -17,6 +17,7 @@ from lastro.host.base import Process
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.latency import (
     LATENCY_S,
+    WORDS,
     LatencyMeter,
     MeasurementDisturbed,
     RoundTrips,
@@ -55,11 +56,8 @@ class SockperfLatency(LatencyMeter):
     answers_every = ANSWERS_EVERY
     metrics = tuple(
         Metric(f"round_trip_{name}", "µs", "lower", f"{words} of round trips under an open load, from when due")
-        for name, words in (
-            ("p50", "median"), ("p90", "90th percentile"), ("p99", "99th percentile"), ("p99_9", "99.9th percentile"),
-            ("max", "maximum"),
-        )
-    )  # fmt: skip
+        for name, words in WORDS.items()
+    )
 
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
