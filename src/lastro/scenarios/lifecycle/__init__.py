@@ -215,21 +215,18 @@ def _record_lifecycles(outcome: Outcome, all_times: Sequence[InstanceTimes], *, 
     """Add the mean times of the instances to `outcome`, and series with the times of each instance, in ms.
 
     `together` is true if the instances were started at the same time; `start_all` depends on it."""
-    for name in ("start", "first_command", "first_packet", "stop"):
+    means = ("start", "first_command", "first_packet", "stop")
+    for name in (*means, "create", "port", "command", "packet"):
         values = tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times)
-        outcome.measurements[name] = math.fsum(values) / len(values)
         outcome.series.append(Series(name, "ms", values))
-    for name in ("create", "port", "command", "packet"):
-        outcome.series.append(
-            Series(name, "ms", tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times))
-        )
+        if name in means:
+            outcome.measurements[name] = math.fsum(values) / len(values)
+    all_s = math.fsum(times.start_s for times in all_times)
     if together:
-        created_s = max(times.began_s + times.create_s for times in all_times) - min(
-            times.began_s for times in all_times
-        )
-        outcome.measurements["start_all"] = 1000 * (created_s + max(times.port_s for times in all_times))
-    else:
-        outcome.measurements["start_all"] = 1000 * math.fsum(times.start_s for times in all_times)
+        created_s = max(times.began_s + times.create_s for times in all_times)
+        began_s = min(times.began_s for times in all_times)
+        all_s = created_s - began_s + max(times.port_s for times in all_times)
+    outcome.measurements["start_all"] = 1000 * all_s
 
 
 def _record_footprint(outcome: Outcome, footprint: Footprint, usage: Sequence[Usage]) -> None:

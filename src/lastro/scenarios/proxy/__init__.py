@@ -228,16 +228,9 @@ class ProxyScenario(OnLinks):
         )
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
+        limits = self._resources(config)
         starter = ProxyStarter(
-            nodes,
-            platform,
-            links,
-            client,
-            origin.page,
-            options,
-            self._resources(config),
-            shared=shared,
-            confined=confined,
+            nodes, platform, links, client, origin.page, options, limits, shared=shared, confined=confined
         )
         before = MemoryInUse.on(nodes.dut.testbed.host)
         if idle := max(0, INSTANCES.of(config) - PROXIES.of(config)):

@@ -13,7 +13,7 @@ from lastro.errors import ImageError, LastroError
 from lastro.host.base import ON_A_HOST
 from lastro.image.guest_hypervisor import HYPERVISORS
 from lastro.instruments.base import WORK_DIR
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.base import Availability, InstanceSpec, Platform, unavailable
 from lastro.platforms.native import Native
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.storage import storage
@@ -120,8 +120,11 @@ class PlatformPool(_PartPool[Platform]):
                 platform = self.get(name)
                 spec = InstanceSpec("residuals", "probe")
                 with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
+                    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
+                    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
+                    seen = {fact: line for fact, line in zip(_SEEN_INSIDE, lines, strict=False) if line}
                     of_files = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
-                    self._residuals[name] = {**_seen_inside(instance), **of_files, **platform.residuals(self._testbed)}
+                    self._residuals[name] = {**seen, **of_files, **platform.residuals(self._testbed)}
             except LastroError:  # a description must not invalidate a trial; the next one tries again
                 return {}
         return self._residuals[name]
@@ -151,10 +154,3 @@ class AttachmentPool(_PartPool[Attachment]):
         """Return `Attachment.residuals` of this level by '{level}: {name}'; {} unless the attachment is prepared."""
         residuals = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in residuals.items()}
-
-
-def _seen_inside(instance: Instance) -> dict[str, str]:
-    """Return the facts of its environment that an instance sees, by name, without facts that cannot be read."""
-    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
-    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
-    return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}
