@@ -217,6 +217,18 @@ class LoadGenerator(Instrument):
         """Return the size in bytes of the smallest frame whose payload this generator can fill."""
         return min(traffic.sizes) - min(traffic.payload_bytes) + cls.least_payload_bytes
 
+    def reported(self, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
+        """Return the load that the generator reported. Raises: InstrumentError if its numbers are impossible.
+
+        It was asked for `intended` frames in `duration_s`."""
+        positive(f"{self.name}'s number of frames sent", sent)
+        positive(f"{self.name}'s time of sending", lasted_s)
+        if sent > 1.05 * intended + 100:
+            raise InstrumentError(f"{self.name} reports {sent:.0f} frames sent, but was asked for {intended}")
+        if lasted_s < 0.5 * duration_s:
+            raise InstrumentError(f"{self.name} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
+        return SentLoad(intended, int(sent), lasted_s)
+
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
@@ -231,16 +243,3 @@ class LoadGenerator(Instrument):
 def frames_in(rate_fps: float, duration_s: float) -> int:
     """Return the whole number of frames, at least one, that a rate has in a time."""
     return max(1, round(rate_fps * duration_s))
-
-
-def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
-    """Return the load that a generator reported. Raises: InstrumentError if its numbers are impossible.
-
-    The generator, which errors call `tool`, was asked for `intended` frames in `duration_s`."""
-    positive(f"{tool}'s number of frames sent", sent)
-    positive(f"{tool}'s time of sending", lasted_s)
-    if sent > 1.05 * intended + 100:
-        raise InstrumentError(f"{tool} reports {sent:.0f} frames sent, but was asked for {intended}")
-    if lasted_s < 0.5 * duration_s:
-        raise InstrumentError(f"{tool} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
-    return SentLoad(intended, int(sent), lasted_s)

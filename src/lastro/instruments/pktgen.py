@@ -33,7 +33,6 @@ from lastro.instruments.load_generator import (
     LoadGenerator,
     SentLoad,
     Traffic,
-    check_sent_load,
     frames_in,
 )
 from lastro.platforms.base import Instance
@@ -143,7 +142,7 @@ class Pktgen(LoadGenerator):
         sent, refused, started_us, stopped_us, idle_us = zip(*counted, strict=True)
         took_s, ran_s = (max(stopped_us) - min(started_us)) / 1e6, int(ran[0]) / _NS
         lasted_s, sending_s = max(took_s, duration_s), max(0.0, took_s - sum(idle_us) / 1e6)
-        check_sent_load(self.name, round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
+        self.reported(round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
         return SentLoad(
             frames_in(rate_fps, duration_s),
             sum(sent) + sum(refused),

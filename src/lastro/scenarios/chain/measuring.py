@@ -5,7 +5,7 @@ Several chains are measured at the same time, each with its own client and serve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -72,26 +72,19 @@ METRICS = (
 
 def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
-    with ExitStack() as stack:
-        awake = stack.enter_context(awake_cpus(testbed)) if CPUS_IDLE.of(config) == AWAKE else None
+    with awake_cpus(testbed) if CPUS_IDLE.of(config) == AWAKE else nullcontext() as awake:
         if awake:
             standing = replace(standing, own_cgroups=(*standing.own_cgroups, awake.group))
-        _measure(testbed, config, standing, awake, outcome)
+        window = standing.window(testbed, config)
+        with window:
+            carrying = _run_instruments(testbed, config, standing, awake, outcome)
+        used = window.usage.read()
+        outcome.measurements.update({**window.host.read(), **used, **carrying})
+        outcome.measurements[MEMORY.name] = used["chain_memory"] / len(standing.chains)
+        outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
+        window.judge(outcome)
         if awake:
             awake.note(outcome)
-
-
-def _measure(
-    testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
-) -> None:
-    window = standing.window(testbed, config)
-    with window:
-        carrying = _run_instruments(testbed, config, standing, awake, outcome)
-    used = window.usage.read()
-    outcome.measurements.update({**window.host.read(), **used, **carrying})
-    outcome.measurements[MEMORY.name] = used["chain_memory"] / len(standing.chains)
-    outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
-    window.judge(outcome)
 
 
 def _run_instruments(
@@ -205,10 +198,7 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
 
 
 def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
-    """Return the CPU seconds that the chains took, without Lastro's.
-
-    `windows` are the times of the commands on the chains. Each contains all CPU time of Lastro meanwhile, so the
-    largest value is used."""
+    """Return the CPU seconds of the chains; each of their commands' windows has all CPU time of Lastro meanwhile."""
     return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
 
 

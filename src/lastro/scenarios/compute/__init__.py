@@ -56,11 +56,6 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
     return tuple(by_name.values())
 
 
-def workload(config: Config) -> Workload:
-    """Return the workload instrument of a treatment with its options. Raises: as `make_part`."""
-    return chosen_part(Workload, config)
-
-
 InstanceStarter = Callable[[Workload], AbstractContextManager[Instance]]
 
 
@@ -138,7 +133,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def tool(cls, config: Config) -> Workload:
         """Return the workload of a treatment with its options. Raises: as `make_part`."""
-        return workload(config)
+        return chosen_part(Workload, config)
 
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:

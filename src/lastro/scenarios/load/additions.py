@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 from lastro.instruments.latency import MOST_OWN_FRACTION, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
-from lastro.scenarios.load import measuring
 from lastro.scenarios.load.loads import all_loads
+from lastro.scenarios.load.measuring import (
+    EXCEED_PERCENT,
+    NDR,
+    OWN_GOAL,
+    PDR,
+    PROBE_LOSS,
+    PROBE_REACHED,
+    PROBE_SENT,
+    goals_of,
+)
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 
@@ -15,7 +24,7 @@ _FROM_DUE = N_("round trips, each from when its packet was due; an answer for on
 _AXIS = N_("round trip in µs")
 _NAMES = tuple(name for name, _ in QUANTILES)
 _NS_PER_US, _KPPS = 1000.0, 1000.0
-_USUAL: dict[str, Level] = {setting.name: setting.default for setting in (measuring.EXCEED_PERCENT, measuring.OWN_GOAL)}
+_USUAL: dict[str, Level] = {setting.name: setting.default for setting in (EXCEED_PERCENT, OWN_GOAL)}
 
 
 def figures_of(settings: Mapping[str, Level], at: object) -> tuple[ScenarioFigure, ...]:
@@ -33,12 +42,12 @@ def _loss(settings: Mapping[str, Level]) -> PairedSeries:
         how=N_("every probe of every valid trial; the scale is linear below 0.01 %"),
         x_axis=N_("thousands of frames sent in a second"),
         y_axis=N_("frames lost, %"),
-        x=measuring.PROBE_SENT,
-        y=measuring.PROBE_LOSS,
-        goals=tuple(100 * goal.loss_ratio for goal in measuring.goals_of(_USUAL | dict(settings)) if goal.loss_ratio),
-        found=(measuring.PDR, measuring.NDR),
+        x=PROBE_SENT,
+        y=PROBE_LOSS,
+        goals=tuple(100 * goal.loss_ratio for goal in goals_of(_USUAL | dict(settings)) if goal.loss_ratio),
+        found=(PDR, NDR),
         per_unit=_KPPS,
-        reached=measuring.PROBE_REACHED,
+        reached=PROBE_REACHED,
         missed=N_("one probe whose rate the generator did not reach"),
     )
 

@@ -268,7 +268,11 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     ends_s = time.monotonic() + bounds.limit_s
 
     def measure_patiently(rate_fps: float, duration_s: float) -> Probe:
-        able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
+        able = any(  # an earlier probe has sent clearly more; much more, if that probe was shorter
+            probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
+            for probe in probes
+        )
+        best = 0.0
         for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
                 raise InstrumentError(f"the search did not end within {bounds.limit_s:g} s", "raise `search_limit_s`")
@@ -298,12 +302,4 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
         " frames a second",
         _TOO_BUSY,
-    )
-
-
-def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float) -> bool:
-    """Return whether an earlier probe has sent clearly more than `rate_fps`; much more, if that probe was shorter."""
-    return any(
-        probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
-        for probe in probes
     )
