@@ -143,12 +143,10 @@ class LoadOrigin:
         """Run a command in the client's network namespace and cgroup, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
-    def measure(
-        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True
-    ) -> Completed:
+    def measure(self, argv: Sequence[str], **how: Any) -> Completed:
         """Run the measured command of the load within `watching`, otherwise like `run`."""
         with self.watching():
-            return self.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+            return self.run(argv, **how)
 
     def file(self, name: str) -> str:
         return posixpath.join(self.directory, name)

@@ -1,8 +1,9 @@
-"""Meters of latency under an open load: packets leave at a constant rate, regardless of earlier ones.
+"""Latency under an open load: packets leave at a constant rate, regardless of earlier ones.
 
-    with meter.answering(direction):
-        trips = meter.round_trips(direction, traffic, rate_fps=50_000, duration_s=5.0)
-    own = meter.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
+    tool = SockperfLatency()
+    with tool.answering(direction):
+        trips = tool.round_trips(direction, traffic, rate_fps=50_000, duration_s=5.0)
+    own = tool.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
     reading = percentiles_reading(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
 
 Each time counts from when its packet was due, not from when it was sent, and a packet without an answer counts as later
@@ -12,18 +13,12 @@ would hide it (coordinated omission)."""
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lastro.errors import InstrumentError
-from lastro.host.base import Process
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.load_generator import Direction, Traffic
-from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
 from lastro.study.model import DAY_S, Setting
 
@@ -39,7 +34,6 @@ WORDS = {
     MAX: "maximum",
 }  # fmt: skip
 MOST_OWN_FRACTION = 0.5  # of a latency: a larger one may be the generator's delay, not the path's
-_LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
 
 
@@ -73,39 +67,6 @@ class RoundTrips:
     def rate_fps(self) -> float:
         """The rate of the load: packets sent and answers requested, per second."""
         return (self.sent + self.asked) / self.lasted_s
-
-
-class LatencyMeter(Instrument):
-    """A generator of an open load that times some of its packets.
-
-    `packages` are Debian packages that it needs in the image.
-    `step_s`: durations must be multiples of it; 0 allows any duration.
-    `answers_every`: one packet in this number requests an answer. Answers are part of the load."""
-
-    packages: ClassVar[tuple[str, ...]] = ()
-    step_s: ClassVar[float] = 0.0
-    answers_every: ClassVar[int] = 1
-
-    @abstractmethod
-    def answering(self, direction: Direction) -> AbstractContextManager[Process]:
-        """Run a server at the receiver that answers packets inside the block. Raises: CommandFailed; CommandTimeout."""
-
-    @abstractmethod
-    def round_trips(
-        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
-    ) -> RoundTrips:
-        """Send packets for `duration_s`, and return the times of those that request an answer.
-
-        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed if the run was shorter or
-        longer than `duration_s`; InstrumentError if its report cannot be right; CommandFailed; CommandTimeout."""
-
-    def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
-        """Return the round trips on the sender's loopback: the delay of the meter, its sockets and the scheduler.
-
-        Raises: as `round_trips`."""
-        loopback = Direction(sender, sender, _LOOPBACK)
-        with self.answering(loopback):
-            return self.round_trips(loopback, traffic, rate_fps, duration_s)
 
 
 def percentiles_reading(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -179,14 +179,12 @@ class LoadGenerator(Instrument):
         generator runs within `watch`. Raises: InstrumentError if its report cannot be right; CommandFailed;
         CommandTimeout."""
 
-    @contextmanager
-    def receiving(self, direction: Direction) -> Iterator[Process]:
+    def receiving(self, direction: Direction) -> AbstractContextManager[Process]:
         """Open a socket at the receiver inside the block, so that its kernel does not refuse frames that arrive.
 
         Raises: InstrumentError; CommandTimeout."""
         argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), direction.ip]
-        with direction.receiver.during(argv, "receiving", _PATIENCE_S) as process:
-            yield process
+        return direction.receiver.during(argv, "receiving", _PATIENCE_S)
 
     def condition(self) -> dict[str, str]:
         """Return {name: text} of the conditions of the load that a report must show; empty if there are none."""

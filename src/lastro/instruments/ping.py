@@ -28,12 +28,9 @@ PING_INTERVAL_MS = Setting(
     "ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000
 )
 MARKED_PERCENT = Setting(
-    "ping_suspect_percent",
-    0,
-    "echo requests of ping with the signature for which dpi searches, so that it redirects them",
-    0,
-    100,
-)
+    "ping_suspect_percent", 0,
+    "echo requests of ping with the signature for which dpi searches, so that it redirects them", 0, 100,
+)  # fmt: skip
 PATTERN = "ping_pattern"  # the setting with the bytes, in hexadecimal, that fill the payload of marked requests
 
 

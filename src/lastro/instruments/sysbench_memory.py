@@ -20,11 +20,9 @@ _SPEED_BPS = 6e9  # of one ordinary core
 _ENDLESS = "100T"
 _BRIEF_BLOCK = "1M"
 _BLOCK = Setting(
-    "block",
-    "1K",
-    "size of a block, a power of two; 0: four times the last-level cache of its CPUs, rounded up",
+    "block", "1K", "size of a block, a power of two; 0: four times the last-level cache of its CPUs, rounded up",
     check=parse_size_bytes,
-)
+)  # fmt: skip
 _TOTAL = Setting(
     "total", "0", "number of bytes to move; 0: measure for `time_s`", check=parse_size_bytes, by_profile=True
 )

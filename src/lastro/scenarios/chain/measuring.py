@@ -44,11 +44,9 @@ from lastro.testbed import Testbed
 
 GAP_S = Setting("gap_s", 1.0, "pause between two measurements", 0, DAY_S)
 COST = Metric(
-    "cpu_per_gbit",
-    "s/Gbit",
-    "lower",
+    "cpu_per_gbit", "s/Gbit", "lower",
     "CPU seconds of the host for each Gbit of TCP payload, interrupts included; without the neighbour and Lastro",
-)
+)  # fmt: skip
 THROUGHPUT = "throughput"  # of TCP, on each chain
 TOTAL, WORST, FAIRNESS = "host_throughput", "worst_throughput", "throughput_fairness"
 SIDE_BY_SIDE = (  # of several chains

@@ -114,9 +114,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("stop", "ms", "lower", "time to remove an instance completely, after its links; mean"),
         Metric("start_all", "ms", "lower", "time to create and start all instances of the trial, without their links"),
         Metric(
-            "memory",
-            "MiB",
-            "lower",
+            "memory", "MiB", "lower",
             "memory charged to its cgroup, its monitor and the platform's daemons, per idle instance",
         ),
         Metric("memory_host", "MiB", "lower", "decrease of the host's available memory, per instance", signed=True),
@@ -125,7 +123,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("disk_host", "MiB", "lower", "space used on the file system below them, per instance", signed=True),
         Metric("processes", "1", "lower", "processes on the host, per idle instance"),
         Metric("capacity", "1", "higher", "most instances that ran at the same time; limited by host or study"),
-    )
+    )  # fmt: skip
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

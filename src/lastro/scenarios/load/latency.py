@@ -22,7 +22,7 @@ from lastro.instruments.latency import (
     percentiles_reading,
 )
 from lastro.instruments.load_generator import Direction, Traffic
-from lastro.instruments.sockperf_latency import SockperfLatency
+from lastro.instruments.sockperf_latency import ANSWERS_EVERY, SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.results.trial_notes import TrialNotes
@@ -51,20 +51,14 @@ _US = "µs"
 _Measured = TypeVar("_Measured")
 
 AT = Setting(
-    "at",
-    DEFAULT_AT,
-    "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
-    check=loads_of,
-    by_profile=True,
-    listed=True,
-)
+    "at", DEFAULT_AT, "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
+    check=loads_of, by_profile=True, listed=True,
+)  # fmt: skip
 ONE_WAY = Setting(
-    "one_way",
-    NO,
+    "one_way", NO,
     "delays in one direction, too, by captures at both ends: source and sink need the clock of one kernel",
-    choices=(NO, YES),
-    by_profile=True,
-)
+    choices=(NO, YES), by_profile=True,
+)  # fmt: skip
 OWN_DELAY_S = Setting(
     "own_delay_s", 3.0, "length of the measurement of the generator's own delay at each load", 1, DAY_S
 )
@@ -111,7 +105,7 @@ def measure_latency(
     Each percentile is judged by the generator's own delay at the same load. Latency is measured only on a single chain,
     with one flow of one frame size over IPv4 from source to sink; otherwise, a remark reports that it is not.
 
-    Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `LatencyMeter`."""
+    Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `round_trips`."""
     loads, tool = loads_of(AT.of(config)), SockperfLatency()
     if not loads:
         return
@@ -134,7 +128,7 @@ def measure_latency(
             answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
             ports = [(port, f"{sent}_bytes") for port, sent in hops_of(chain)]
             outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", moved, answered_bytes, ports))
-            lost = _lost_by_receiver(trips, moved, tool.answers_every)
+            lost = _lost_by_receiver(trips, moved, ANSWERS_EVERY)
             _record_own(load, rate_fps, own, outcome)
             _record(load, rate_fps, trips, own, outcome, lost)
             if ends:

@@ -46,8 +46,9 @@ class MissingPlatform:
 class _PartPool(Generic[_Part]):
     """The parts of one kind in a session, by level; `preparations` has the transcripts of their preparations."""
 
-    def __init__(self, kind: type[_Part], testbed: Testbed, stack: ExitStack) -> None:
-        self._kind: type[_Part] = kind
+    _kind: type[_Part]
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
         self._ready: dict[str, _Part] = {}
         self.preparations: dict[str, list[dict[str, Any]]] = {}
@@ -69,8 +70,10 @@ class PlatformPool(_PartPool[Platform]):
     Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. `missing` has the platforms that are not
     available; they are not probed again. `spared_s` is the seconds that this has saved."""
 
+    _kind = Platform
+
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        super().__init__(Platform, testbed, stack)
+        super().__init__(testbed, stack)
         self.missing: dict[str, MissingPlatform] = {}
         self.spared_s = 0.0
         self._unchanged_native: Native | None = None
@@ -147,8 +150,7 @@ def _with_guest_remedy(name: str, availability: Availability) -> Availability:
 class AttachmentPool(_PartPool[Attachment]):
     """The attachments of a session, keyed by level, each prepared on first use and torn down with the session."""
 
-    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        super().__init__(Attachment, testbed, stack)
+    _kind = Attachment
 
     def residuals(self, name: str) -> dict[str, str]:
         """Return `Attachment.residuals` of this level by '{level}: {name}'; {} unless the attachment is prepared."""

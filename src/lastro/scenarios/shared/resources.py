@@ -32,12 +32,9 @@ CPUS = Setting(
     "cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, by_profile=True
 )
 CPUSET = Setting(
-    "cpuset",
-    AUTO,
-    "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
-    check=check_cpuset,
-    by_profile=True,
-)
+    "cpuset", AUTO, "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
+    check=check_cpuset, by_profile=True,
+)  # fmt: skip
 MEMORY = Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes, by_profile=True)
 RESOURCES = (CPUS, CPUSET, MEMORY)
 
