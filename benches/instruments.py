@@ -31,7 +31,7 @@ from lastro.errors import LastroError, TrialError, Unavailable
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload
-from lastro.scenarios.compute import ComputeScenario, workload, workloads
+from lastro.scenarios.compute import ComputeScenario, workloads
 from lastro.scenarios.shared.resources import resources
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.study.levels import split_options
@@ -190,7 +190,7 @@ def _ours(scenario: ComputeScenario, chosen: dict[str, Level], metric: str) -> f
 
 
 def _raw(bed: Testbed, chosen: dict[str, Level], metric: str, *, grouped: bool) -> float:
-    tool, limit_s = workload(chosen), float(chosen["limit_s"])
+    tool, limit_s = ComputeScenario.tool(chosen), float(chosen["limit_s"])
     with by_hand(bed, resources(chosen, bed), grouped=grouped) as chroot, tool.prepared(chroot):
         if literal := LITERAL.get(str(chosen["instrument"])):
             script, value = literal

@@ -15,9 +15,10 @@ from lastro.instruments import iperf3_udp
 from lastro.instruments.http_load import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
-from lastro.scenarios import load as load_line
 from lastro.scenarios.base import schemas
-from lastro.scenarios.chain import side_by_side
+from lastro.scenarios.chain.measuring import SIDE_BY_SIDE
+from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load.measuring import SIDE_BY_SIDE as LOAD_SIDE_BY_SIDE
 from lastro.scenarios.shared import calibration, impaired_link
 from lastro.study.json_schema import json_schema
 
@@ -190,7 +191,7 @@ def contracts_table() -> str:
 TABLES = {
     "settings": partial(settings_table, chain.ChainScenario.settings),
     "metrics": partial(metrics_table, chain.ChainScenario.metrics),
-    "chains_metrics": partial(metrics_table, side_by_side.METRICS),
+    "chains_metrics": partial(metrics_table, SIDE_BY_SIDE),
     "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario.settings),
     "compute_settings": partial(settings_table, compute.ComputeScenario.settings),
     "compute_metrics": partial(metrics_table, compute.ComputeScenario.metrics),
@@ -198,9 +199,9 @@ TABLES = {
     "workload_metrics": workload_metrics_table,
     "application_settings": partial(settings_table, application.ApplicationScenario.settings),
     "application_metrics": partial(metrics_table, application.ApplicationScenario.metrics),
-    "load_settings": partial(settings_table, load_line.LoadScenario.settings),
-    "load_metrics": partial(metrics_table, load_line.LoadScenario.metrics),
-    "load_chains_metrics": partial(metrics_table, load_line.SIDE_BY_SIDE),
+    "load_settings": partial(settings_table, LoadScenario.settings),
+    "load_metrics": partial(metrics_table, LoadScenario.metrics),
+    "load_chains_metrics": partial(metrics_table, LOAD_SIDE_BY_SIDE),
     "uplink_settings": partial(settings_table, uplink.UplinkScenario.settings),
     "uplink_metrics": partial(metrics_table, uplink.UplinkScenario.metrics),
     "proxy_settings": partial(settings_table, proxy.ProxyScenario.settings),

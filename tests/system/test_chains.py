@@ -261,7 +261,7 @@ def test_a_loaded_chain_that_was_changed_is_never_valid(testbed: Testbed, monkey
         removed(standing.chains[1])
         measure(testbed, config, standing, *rest)
 
-    monkeypatch.setattr("lastro.scenarios.load.measure", changed)
+    monkeypatch.setattr("lastro.scenarios.load.measuring.measure", changed)
     with closing(LoadScenario(testbed)) as scenario, scenario.attempt():
         outcome = scenario.run(loaded_chains(most_fps=2_000), {})
     reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]

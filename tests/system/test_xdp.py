@@ -257,7 +257,7 @@ def test_a_load_that_the_kernel_forwards_in_its_place_is_never_valid(
         standing.chain.instances["function"].run_with_rights(attach, of_host=True)
         measure(testbed, config, standing, *rest)
 
-    monkeypatch.setattr("lastro.scenarios.load.measure", replaced)
+    monkeypatch.setattr("lastro.scenarios.load.measuring.measure", replaced)
     with closing(LoadScenario(testbed)) as scenario, scenario.attempt():
         outcome = scenario.run(loaded("none", most_fps=2_000), {})
     assert outcome.measurements["pdr"] > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import TrialError, Unavailable
-from lastro.scenarios.compute import workload
+from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.uplink import UplinkScenario
 
 from ..support.workload_samples import text_of
@@ -71,7 +71,7 @@ def by_hand(name: str, text: str) -> float:
     ],
 )
 def test_both_read_the_same_of_a_real_output(name: str, metric: str, file: str, options: str) -> None:
-    found = workload({"instrument": f"{name}:{options}"}).read(text_of(file))
+    found = ComputeScenario.tool({"instrument": f"{name}:{options}"}).read(text_of(file))
     assert by_hand(name, text_of(file)) == pytest.approx(found.measurements[metric], rel=0.01)
 
 
@@ -123,5 +123,5 @@ def test_what_is_read_by_hand_has_the_unit_of_the_first_metric(level: str) -> No
         "sysbench-cpu": "1/s", "sysbench-memory": "MiB/s", "sysbench-oltp": "1/s", "john": "1/s", "mbw": "MiB/s",
         "gzip": "MiB/s", "dbench": "MB/s", "fio": "MiB/s", "bonnie": "MiB/s",
     }  # fmt: skip
-    kind = type(workload({"instrument": level}))
+    kind = type(ComputeScenario.tool({"instrument": level}))
     assert next(each.unit for each in kind.metrics if not each.name.startswith("time_")) == units[kind.name]

@@ -5,19 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lastro.functions.ospf import (
-    MOST_PATHS,
-    Interface,
-    NeighbourChange,
-    OspfSettings,
-    Router,
-    epoch_s,
-    router_id,
-    wait_until_succeeds,
-)
+from lastro.functions import ospf
 
 
-class Bird(Router):
+class Bird(ospf.Router):
     name = "bird"
     title = "BIRD"
     package = "bird2"
@@ -26,7 +17,7 @@ class Bird(Router):
     home = "/run/bird"
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfSettings
+        self, host_name: str, number: int, ports: Sequence[ospf.Interface], protocol: ospf.OspfSettings
     ) -> dict[str, str]:
         kind = {"broadcast": "broadcast", "point-to-point": "ptp"}[protocol.network_type]
         retransmit = " retransmit 2;" if protocol.timers == "fast" else ""
@@ -40,14 +31,14 @@ class Bird(Router):
                 f"# {host_name}",
                 f'log "{self.log}" all;',
                 "timeformat log iso long us;",
-                f"router id {router_id(number)};",
+                f"router id {ospf.router_id(number)};",
                 "protocol device {}",
                 "protocol kernel {",
-                f"  merge paths on limit {MOST_PATHS};",
+                f"  merge paths on limit {ospf.MOST_PATHS};",
                 "  ipv4 { import none; export where source ~ [ RTS_OSPF ]; };",
                 "}",
                 "protocol ospf v2 lab {",
-                f"  debug {{ states, events }}; ecmp yes limit {MOST_PATHS};",
+                f"  debug {{ states, events }}; ecmp yes limit {ospf.MOST_PATHS};",
                 "  ipv4 { import all; export none; };",
                 "  area 0 {",
                 *interfaces,
@@ -62,12 +53,12 @@ class Bird(Router):
         socket = f"{self.home}/bird.ctl"
         return [
             f"bird -c {self.home}/bird.conf -s {socket} -P {self.home}/bird.pid",
-            wait_until_succeeds(f"birdc -s {socket} show status"),
+            ospf.wait_until_succeeds(f"birdc -s {socket} show status"),
         ]
 
-    def changes(self, log: str) -> Iterator[NeighbourChange]:
+    def changes(self, log: str) -> Iterator[ospf.NeighbourChange]:
         time, change = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) .*", r"changed state from [\w-]+ to ([\w-]+)"
         pattern = rf"{time}Neighbor ([\d.]+) on (\w+) {change}"
         for match in re.finditer(pattern, log, re.MULTILINE):
             stamp, neighbour, interface, state = match.groups()
-            yield NeighbourChange(epoch_s(stamp, "%Y-%m-%d %H:%M:%S.%f"), interface, neighbour, state)
+            yield ospf.NeighbourChange(ospf.epoch_s(stamp, "%Y-%m-%d %H:%M:%S.%f"), interface, neighbour, state)

@@ -6,19 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from lastro.functions.ospf import (
-    MOST_PATHS,
-    Interface,
-    NeighbourChange,
-    OspfSettings,
-    Router,
-    epoch_s,
-    router_id,
-    wait_until_succeeds,
-)
+from lastro.functions import ospf
 
 
-class Frr(Router):
+class Frr(ospf.Router):
     """FRRouting, with its daemons zebra and ospfd."""
 
     name = "frr"
@@ -28,13 +19,13 @@ class Frr(Router):
     daemons = ("zebra", "ospfd")
     version_argv = ("/usr/lib/frr/ospfd", "--version")
     home = "/run/frr"
-    more_lines: ClassVar[tuple[str, ...]] = (f" maximum-paths {MOST_PATHS}",)
+    more_lines: ClassVar[tuple[str, ...]] = (f" maximum-paths {ospf.MOST_PATHS}",)
     fast_lines: ClassVar[tuple[str, ...]] = (
         " timers throttle lsa all 100", " timers lsa min-arrival 50", " timers throttle spf 10 50 500",
     )  # fmt: skip
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfSettings
+        self, host_name: str, number: int, ports: Sequence[ospf.Interface], protocol: ospf.OspfSettings
     ) -> dict[str, str]:
         hostname = f"hostname {host_name}"
         lines = [hostname, f"log file {self.log} notifications", "log timestamp precision 6", "!"]
@@ -50,7 +41,7 @@ class Frr(Router):
             if protocol.timers == "fast":
                 lines.append(" ip ospf retransmit-interval 1")
             lines.append("!")
-        lines += ["router ospf", f" ospf router-id {router_id(number)}", " log-adjacency-changes detail"]
+        lines += ["router ospf", f" ospf router-id {ospf.router_id(number)}", " log-adjacency-changes detail"]
         lines += [*self.more_lines, *(self.fast_lines if protocol.timers == "fast" else ())]
         return {"zebra.conf": f"{hostname}\n!\n", "ospfd.conf": "\n".join([*lines, "!", ""])}
 
@@ -65,16 +56,16 @@ class Frr(Router):
             ),
             # The query of vtysh, without vtysh itself, which takes as much CPU time as a daemon.
             *(
-                wait_until_succeeds(f"{query} {self.home}/{daemon}.vty | grep -q Copyright")
+                ospf.wait_until_succeeds(f"{query} {self.home}/{daemon}.vty | grep -q Copyright")
                 for daemon in self.daemons
             ),
         ]  # fmt: skip
 
-    def changes(self, log: str) -> Iterator[NeighbourChange]:
+    def changes(self, log: str) -> Iterator[ospf.NeighbourChange]:
         pattern = r"^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}) .*AdjChg: Nbr ([\d.]+).*? on (\w+):.*? -> ([\w-]+)"
         for match in re.finditer(pattern, log, re.MULTILINE):
             stamp, neighbour, interface, state = match.groups()
-            yield NeighbourChange(epoch_s(stamp, "%Y/%m/%d %H:%M:%S.%f"), interface, neighbour, state)
+            yield ospf.NeighbourChange(ospf.epoch_s(stamp, "%Y/%m/%d %H:%M:%S.%f"), interface, neighbour, state)
 
 
 class Quagga(Frr):
@@ -92,7 +83,7 @@ class Quagga(Frr):
     programs = ("zebra", "ospfd")
     remedy = (
         "build Quagga 1.x with --enable-user=root --enable-group=root --disable-shared --disable-vtysh"
-        f" --enable-multipath={MOST_PATHS}, put its zebra and ospfd into this host's PATH; Lastro copies them in"
+        f" --enable-multipath={ospf.MOST_PATHS}, put its zebra and ospfd into this host's PATH; Lastro copies them in"
     )
     version_argv = ("/usr/local/bin/ospfd", "--version")
     home = "/run/quagga"
@@ -111,7 +102,7 @@ class Quagga(Frr):
                 for daemon in self.daemons
             ),
             *(
-                wait_until_succeeds(f"nc -d -w 2 127.0.0.1 {self._ports[daemon]} | grep -q assword")
+                ospf.wait_until_succeeds(f"nc -d -w 2 127.0.0.1 {self._ports[daemon]} | grep -q assword")
                 for daemon in self.daemons
             ),
         ]

@@ -10,17 +10,9 @@ from functools import partial
 from typing import ClassVar
 
 from lastro.errors import Unavailable, with_hint
-from lastro.functions import _click, _dpdk, _dpdk_filter, _xdp, _xdp_forward
-from lastro.functions._forwarding_path import (
-    BROKEN,
-    HEADER_BYTES,
-    MOST_CHAINS,
-    PATHS,
-    CounterReading,
-    ForwardingPath,
-)
-from lastro.functions._xdp_filter import PASSED, BlockedFrames, filtering
-from lastro.functions._xdp_forward import TO_KERNEL
+from lastro.functions import _click, _dpdk, _xdp
+from lastro.functions._forwarding_path import BROKEN, HEADER_BYTES, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
+from lastro.functions._xdp import PASSED, TO_KERNEL, BlockedFrames
 from lastro.host.base import Host
 from lastro.platforms.base import Instance
 from lastro.study.parts import Part
@@ -53,13 +45,11 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "dpdk": Implementation(
         "the ports, or the flows of its switch,",
         _dpdk.CONDITION,
-        (*_dpdk.PACKAGES, *_dpdk_filter.PACKAGES),
-        {**_dpdk.VERSION, **_dpdk_filter.VERSION},
+        _dpdk.PACKAGES,
+        _dpdk.VERSION,
         capabilities=_PACKET_SOCKETS,
     ),
-    "xdp": Implementation(
-        "its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION, _xdp_forward.programs
-    ),
+    "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION, _xdp.programs),
 }
 
 
@@ -133,11 +123,11 @@ class Function(Part):
             with _click.running(instance, self.click(path), path) as router:
                 yield router.counted
         elif implementation == "xdp" and not self.does_more(path):
-            with _xdp_forward.forwarding(instance, path) as program:
+            with _xdp.forwarding(instance, path) as program:
                 yield program.counted
         elif implementation == "xdp":
             forwarding = Function()
-            with filtering(instance, self.xdp(path), path.inside) as program:
+            with _xdp.filtering(instance, self.xdp(path), path.inside) as program:
                 forwarding._load(instance, path)
                 # The program is read last, so it has passed all packets that the kernel has forwarded.
                 yield lambda: {**forwarding.counters(instance, path), **program.counted()}
@@ -145,7 +135,7 @@ class Function(Part):
             with _dpdk.forwarding(instance, path):
                 yield partial(interface_counters, instance, path)
         elif implementation == "dpdk":
-            with _dpdk_filter.filtering(instance, path, self.openflow(path)) as switch:
+            with _dpdk.filtering(instance, path, self.openflow(path)) as switch:
                 yield switch.counted
         else:
             self._load(instance, path)

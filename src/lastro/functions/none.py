@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.functions import _xdp_forward
+from lastro.functions import _xdp
 from lastro.functions.base import ForwardingPath, Function
 from lastro.requirements import Requirements
 
@@ -11,7 +11,7 @@ class Forwarding(Function):
     name = "none"
     summary = "plain forwarding, the upper bound for every function"
     hook = "forward"
-    requirements = Requirements(optional_packages=_xdp_forward.PACKAGES)
+    requirements = Requirements(optional_packages=_xdp.HOST_PACKAGES)
 
     def click(self, path: ForwardingPath) -> str:
         return "input[0] -> [0]output; input[1] -> [1]output;"

@@ -53,7 +53,9 @@ def _requests(load: ClosedLoad) -> list[str]:
     rounds = max(1, load.requests // _HASHED_OF)
     plain, remainder = load.requests // rounds - 1, load.requests % rounds
     request = _sampler(REQUEST, load.keep_alive)
-    hashed = _sampler(HASHED, load.keep_alive, [_md5(load.page.md5)])
+    md5 = [_text("MD5HexAssertion.size", load.page.md5)]
+    is_right = _node("MD5HexAssertion", "its hash is right", md5, gui="MD5HexAssertionGUI")
+    hashed = _sampler(HASHED, load.keep_alive, [is_right])
     inner = [_loop(f"{plain} requests", plain, [request])] if plain else []
     first = [_loop(f"{remainder} requests before", remainder, [request])] if remainder else []
     return [*first, _loop(f"{rounds} times", rounds, [*inner, hashed])]
@@ -126,12 +128,6 @@ def _sampler(name: str, keep_alive: bool, parts: Sequence[str] = ()) -> str:
         '  <collectionProp name="Arguments.arguments"/>\n</elementProp>',
     ]
     return _node("HTTPSamplerProxy", name, lines, parts, gui="HttpTestSampleGui")
-
-
-def _md5(digest: str) -> str:
-    return _node(
-        "MD5HexAssertion", "its hash is right", [_text("MD5HexAssertion.size", digest)], gui="MD5HexAssertionGUI"
-    )
 
 
 def _node(kind: str, name: str, lines: Sequence[str], parts: Sequence[str] = (), gui: str | None = None) -> str:

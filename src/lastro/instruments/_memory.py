@@ -58,6 +58,7 @@ class MemoryWorkload(Workload):
 
     def prepare(self, instance: Instance) -> None:
         """Set the size of the pieces by the host's last-level cache, even if a guest sees a cache of another size."""
+        super().prepare(instance)
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 

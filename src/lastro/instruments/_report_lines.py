@@ -1,9 +1,11 @@
-"""Parse the reports of our own programs: lines of a name and values, `name value value …`, and a last line `end`."""
+"""Parse the reports of our own programs, lines `name value value …` and a last line `end`, and reports in JSON."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 from lastro.errors import InstrumentError
 from lastro.grouping import by_key
@@ -57,3 +59,18 @@ def _number(name: str, word: str) -> float:
     if not 0 <= value < math.inf:
         raise InstrumentError(f"the report has an invalid {name}: {word[:_MOST_CHARS]!r}")
     return value
+
+
+def number_at(report: Any, *path: str | int, tool: str) -> float:
+    """Return the finite, non-negative number in a tool's report in JSON, under the nested keys `path`.
+
+    Raises: InstrumentError when there is none."""
+    value, where = report, ".".join(map(str, path))
+    try:
+        for key in path:
+            value = value[key]
+    except (KeyError, IndexError, TypeError):
+        raise InstrumentError(f"{tool}'s report has no {where}") from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+        raise InstrumentError(f"{tool}'s report has an invalid {where}: {str(value)[:80]}")
+    return float(value)

@@ -6,6 +6,7 @@ Tene 2013). So the summary of each metric says so, and each value has the mark o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark
 from lastro.stats.quantiles import least_n_for
@@ -24,9 +25,10 @@ def time_metrics(prefix: str, what: str) -> tuple[Metric, ...]:
     )  # fmt: skip
 
 
-def times_reading(prefix: str, time_ms: Mapping[int, float], n: int) -> Reading:
-    """Return a reading of the percentiles for which `n` transactions suffice.
+def times_reading(prefix: str, time_ms: Mapping[int, float], n: int, rate: Mapping[str, float], **more: Any) -> Reading:
+    """Return a reading of `rate`, and of the percentiles for which `n` transactions suffice.
 
-    `time_ms` maps a percentage, such as 90, to this percentile of the times in ms."""
+    `time_ms` maps a percentage, such as 90, to this percentile of the times in ms. `more` are fields of the reading."""
     values = {f"{prefix}_p{percent}": time_ms[percent] for percent in QUANTILES if n >= least_n_for(percent / 100)}
-    return Reading(values, remarks=(Remark(CLOSED_LOOP, "", tuple(values)),) if values else ())
+    remarks = (Remark(CLOSED_LOOP, "", tuple(values)),) if values else ()
+    return Reading({**rate, **values}, remarks=remarks, **more)

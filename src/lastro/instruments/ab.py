@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 from lastro.errors import InstrumentError
 from lastro.instruments._transactions import time_metrics, times_reading
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Level, Setting
@@ -106,12 +104,6 @@ class Ab(Instrument):
             reasons.append("no TCP connection was answered")
         elif failed or "Non-2xx responses" in text or int(report["length"]) != _BODY_BYTES:
             reasons.append(f"{failed} of {complete} requests failed, or got another response than that of the server")
-        timed = times_reading(_TIMES, dict(rows), complete)
-        reading = replace(
-            timed,
-            measurements={self.metrics[0].name: complete / lasted_s, **timed.measurements},
-            payload_bytes=_SENT_BYTES * complete,
-            lasted_s=lasted_s,
-            invalid_because=tuple(reasons),
-        )
+        more = {"payload_bytes": _SENT_BYTES * complete, "lasted_s": lasted_s, "invalid_because": tuple(reasons)}
+        reading = times_reading(_TIMES, dict(rows), complete, {self.metrics[0].name: complete / lasted_s}, **more)
         return bounded(self.metrics, reading, duration_s)

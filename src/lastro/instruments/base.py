@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -75,6 +76,7 @@ class Workload(Part):
     version_argv: ClassVar[tuple[str, ...]] = ()
     by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})
     past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics that caches do not affect
+    short: ClassVar[Mapping[str, Level]] = {}  # options of its short version; override `brief` if they are not fixed
     probe_limit_s: ClassVar[float] = 120.0  # time limit for its short version, on any platform
 
     @classmethod
@@ -99,9 +101,9 @@ class Workload(Part):
 
         `slowdown` is the factor by which the platform slows a computation; a workload of fixed duration ignores it."""
 
-    @abstractmethod
     def brief(self) -> Self:
         """Return a workload with options for a run of about a second, which the probe runs as a test."""
+        return type(self)(**{**self.chosen, **self.short})
 
     def argv(self) -> list[str]:
         """Return the command that is measured; empty if `run` is overridden and runs several commands."""
@@ -123,7 +125,15 @@ class Workload(Part):
         return 0
 
     def prepare(self, instance: Instance) -> None:
-        """Prepare the instance before the measured time, for example make a file below WORK_DIR. Raises: as `run`."""
+        """Prepare the instance before the measured time, for example make a file below WORK_DIR. Raises: as `run`.
+
+        By default, only 0 `threads` are replaced by the number of CPUs of the instance."""
+        threads = next((option for option in self.options if option.name == "threads"), None)
+        if threads and not threads.of(self.chosen):
+            text = instance.run(["nproc"]).text.strip()
+            if not text.isdigit():
+                raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
+            self.chosen[threads.name] = int(text)
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
@@ -142,14 +152,6 @@ class Workload(Part):
         CommandFailed; CommandTimeout."""
         timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         return with_host_time(self.read(timed.done.text), timed)
-
-
-def cpus_inside(instance: Instance) -> int:
-    """Return the number of CPUs that `nproc` reports inside the instance. Raises: InstrumentError for other output."""
-    text = instance.run(["nproc"]).text.strip()
-    if not text.isdigit():
-        raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +256,47 @@ def positive(name: str, value: float) -> float:
     if not 0 < value < float("inf"):
         raise InstrumentError(f"{name} cannot be {value:g}")
     return value
+
+
+# The unit of a metric determines its bound: a time is at most the length of the test, a percentage at most 100, and a
+# rate at most what any hardware does today. Bounds are wide: a number may be unusual, but not impossible.
+LONGEST_S = 86_400.0  # assumed for a test of unknown duration
+_LATE_S = 10.0  # a tool waits for the last answers
+_SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+MOST: Mapping[str, float] = {
+    "%": 100.0,
+    "Mbit/s": 1e8,  # 100 Tbit/s
+    "MB/s": 1e8,  # 100 TB/s
+    "MiB/s": 1e11,  # sysbench counts blocks that it does not touch
+    "1/s": 1e12,
+    "1": 2.0**53,  # counts that a double holds exactly
+}
+
+
+def largest_possible(unit: str, lasted_s: float = LONGEST_S) -> float:
+    """Return the largest possible value in `unit`, in a test of `lasted_s` seconds; infinity for an unknown unit."""
+    return (lasted_s + _LATE_S) / _SECONDS[unit] if unit in _SECONDS else MOST.get(unit, math.inf)
+
+
+def bounded(metrics: Iterable[Metric], reading: Reading, lasted_s: float = LONGEST_S) -> Reading:
+    """Return the reading unchanged. Raises: InstrumentError if a measurement or a value of a series is impossible.
+
+    `metrics` have the units of the measurements; a measurement of any other name may be any number from 0."""
+    units = {metric.name: metric.unit for metric in metrics}
+    for name, value in reading.measurements.items():
+        require_possible(name, value, units.get(name, ""), lasted_s)
+    for series in reading.series:
+        if series.values:
+            require_possible(series.name, min(series.values), series.unit, lasted_s)
+            require_possible(series.name, max(series.values), series.unit, lasted_s)
+    return reading
+
+
+def require_possible(name: str, value: float, unit: str, lasted_s: float = LONGEST_S) -> None:
+    """Raise InstrumentError if no test of `lasted_s` seconds could have yielded this value."""
+    if not 0 <= value <= largest_possible(unit, lasted_s):
+        where = f" in a test of {lasted_s:g} s" if unit in _SECONDS and lasted_s != LONGEST_S else ""
+        raise InstrumentError(
+            f"impossible number: {name} of {value:g} {unit}{where}".rstrip(),
+            "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool",
+        )

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import TIME_TOOL, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.instruments.disk_workload import DIRECT, NO, YES, DiskWorkload
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting
@@ -49,6 +47,7 @@ class Bonnie(DiskWorkload):
     packages = ("bonnie++",)
     version_argv = ("dpkg-query", "--show", "bonnie++")
     options = (_FILES, _UNIT, _SIZE, _PROCESSES, _SEEKS, _BLOCK, DIRECT, _SYNCED)
+    short = {"files": 1, "unit": _THOUSAND, "size": "8M", "seeks": 100, "synced": NO}
     metrics = (
         TIME_TOOL,
         Metric("bonnie_write", "MiB/s", "higher", "writing of a large file in blocks (Bonnie++)"),
@@ -133,9 +132,6 @@ class Bonnie(DiskWorkload):
             work_s += 3 * self.file_bytes / _SPEED_BPS + _SEEKS.of(self.chosen) / _SEEK_RATE
         slow: float = slowdown**0.75  # the disk is not the only thing that takes time
         return work_s * slow + (_PAUSE_S if self.size_mib else 0) + 0.1
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "files": 1, "unit": _THOUSAND, "size": "8M", "seeks": 100, "synced": NO})
 
 
 def parse_cells(text: str) -> list[str]:

@@ -7,11 +7,9 @@ was killed: the number of clients that cleaned up shows it. The files of a clien
 from __future__ import annotations
 
 import re
-from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments.base import UNWATCHED, Watch, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Watch, bounded, positive
 from lastro.instruments.disk_workload import NO, YES, DiskWorkload
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -40,6 +38,7 @@ class Dbench(DiskWorkload):
     packages = ("dbench",)
     version_argv = ("sh", "-c", "dbench --help | head -n 1")
     options = (_CLIENTS, _TIME_S, _SYNCED)
+    short = {"clients": 1, "time_s": 2}
     metrics = (
         Metric("dbench_throughput", "MB/s", "higher", "bytes read and written per second, all clients (dbench)"),
         Metric("dbench_latency_max", "ms", "lower", "longest time of one operation of a client (dbench)"),
@@ -95,6 +94,3 @@ class Dbench(DiskWorkload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         starting_s = _CLIENTS.of(self.chosen) * 0.01 * slowdown / cpus
         return 1.2 * _TIME_S.of(self.chosen) + 1 + starting_s
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "clients": 1, "time_s": 2})

@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import TIME_TOOL, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments._report_lines import number_at
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 from lastro.units import MIB, parse_size_bytes
 
 _SPEED_BPS = 4e8  # of an ordinary disk
+number = partial(number_at, tool="fio")
 _WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
 _SIZE = Setting("size", "2G", "size of the file", check=parse_size_bytes, by_profile=True)
 _BLOCK = Setting("block", "1M", "block size of sequential writes and reads", check=parse_size_bytes)
@@ -114,19 +116,6 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
         if not isinstance(phase, dict):
             raise InstrumentError(f"fio reports nothing on its phase '{name}'")
     return by_phase
-
-
-def number(report: Mapping[str, Any], *path: str) -> float:
-    """Return the number in a report under the nested keys `path`. Raises: InstrumentError when there is none."""
-    value: Any = report
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-    except OverflowError:
-        pass
-    raise InstrumentError(f"fio reports no number for {'.'.join(path)}: {str(value)[:40]}")
 
 
 def rate_reasons(phase: Mapping[str, Any]) -> tuple[str, ...]:

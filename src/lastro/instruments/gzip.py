@@ -10,7 +10,6 @@ import zlib
 from bisect import bisect
 from functools import cache
 from itertools import accumulate
-from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.instruments import base
@@ -61,6 +60,7 @@ class Gzip(base.Workload):
     by_host_clock = frozenset({base.TIME_HOST.name, "gzip_rate", "gzip_ratio"})
     past_caches = frozenset({"gzip_ratio"})
     options = (_SIZE, _LEVEL, _SYNCED)
+    short = {"size": "1M"}
     metrics = (
         Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),
         Metric("gzip_ratio", "1", "higher", "size of the file divided by its compressed size: the same everywhere"),
@@ -122,6 +122,3 @@ class Gzip(base.Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         return self.size * (slowdown / _SPEED_BPS + 1 / _FILL_BPS) + 0.2
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "size": "1M"})

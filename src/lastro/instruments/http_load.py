@@ -35,7 +35,7 @@ from lastro.errors import InstrumentError
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable
@@ -143,12 +143,10 @@ class LoadOrigin:
         """Run a command in the client's network namespace and cgroup, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
-    def measure(
-        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True
-    ) -> Completed:
+    def measure(self, argv: Sequence[str], **how: Any) -> Completed:
         """Run the measured command of the load within `watching`, otherwise like `run`."""
         with self.watching():
-            return self.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
+            return self.run(argv, **how)
 
     def file(self, name: str) -> str:
         return posixpath.join(self.directory, name)

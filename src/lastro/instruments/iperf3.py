@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments._report_lines import number_at
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 
 PORT = 5201
 _PATIENCE_S = 15.0
+number = partial(number_at, tool="iperf3")
 _NO_NUMBER = re.compile(r'"(\w{1,60})":\s*([-+]?(?:nan|inf)\w*)', re.IGNORECASE)  # as printf writes it, not as JSON
 
 
@@ -50,21 +52,6 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
     if returncode != 0:
         raise CommandFailed(argv, returncode, error_text)
     return report
-
-
-def number(report: Any, *path: str | int) -> float:
-    """Return the finite, non-negative number in a report under the nested keys `path`.
-
-    Raises: InstrumentError when there is none."""
-    value = report
-    for key in path:
-        try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
-            raise InstrumentError(f"iperf3's report has no {'.'.join(map(str, path))}") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise InstrumentError(f"iperf3's report has an invalid {'.'.join(map(str, path))}: {str(value)[:80]}")
-    return float(value)
 
 
 def intervals(report: Mapping[str, Any]) -> Sequence[Any]:

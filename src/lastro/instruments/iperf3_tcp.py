@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import DAY_S, Level, Setting
@@ -43,7 +42,9 @@ class Iperf3Tcp(Instrument):
         if not received_bytes:
             reasons.append("no TCP traffic reached the sink")
         retransmits = iperf3.number(report, "end", "sum_sent", "retransmits")
-        _require_agreement(throughput, received_bytes, received_s)
+        if abs(throughput * 1e6 * received_s - 8 * received_bytes) > 8 * (_ROUNDING * received_bytes + 1):
+            numbers = f"{throughput:g} Mbit/s, but {received_bytes:g} bytes in {received_s:g} s"
+            raise InstrumentError(f"impossible number: iperf3 reports {numbers}")
         if retransmits > iperf3.number(report, "end", "sum_sent", "bytes"):
             raise InstrumentError(f"impossible number: iperf3 reports {retransmits:g} retransmits, more than bytes")
         reading = Reading(
@@ -54,11 +55,3 @@ class Iperf3Tcp(Instrument):
             invalid_because=tuple(reasons),
         )
         return bounded(self.metrics, reading, duration_s)
-
-
-def _require_agreement(throughput: float, n_bytes: float, seconds: float) -> None:
-    """Raise InstrumentError if the throughput in Mbit/s contradicts the reported bytes and seconds."""
-    if abs(throughput * 1e6 * seconds - 8 * n_bytes) > 8 * (_ROUNDING * n_bytes + 1):
-        raise InstrumentError(
-            f"impossible number: iperf3 reports {throughput:g} Mbit/s, but {n_bytes:g} bytes in {seconds:g} s"
-        )

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded, require_possible
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded, require_possible
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Level, Setting

@@ -16,6 +16,7 @@ from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.load_generator import Direction
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import quantile_if_estimable
@@ -70,26 +71,20 @@ class Irtt(Instrument):
         """Send a datagram every `probe_interval_ms`, for `loaded_s`, and return the metrics of `loaded_reading`.
 
         A TCP stream should run meanwhile; the caller starts it."""
-        return loaded_reading(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
+        return loaded_reading(self.probe(Direction(client, server, target), LOADED_S.of(settings), settings, watch))
 
     def probe(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        duration_s: float,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, way: Direction, duration_s: float, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> ProbedRoundTrips:
         """Send a datagram every `probe_interval_ms`, for `duration_s`, and return the round trips.
 
         Raises: InstrumentError; CommandFailed; CommandTimeout."""
         interval_ms = PROBE_INTERVAL_MS.of(settings)
-        ip_option, address = ("-6", f"[{target}]:{PORT}") if ":" in target else ("-4", f"{target}:{PORT}")
-        argv = ["irtt", "client", ip_option, "-Q", "-i", f"{interval_ms:g}ms", "-d", f"{1000 * duration_s:.0f}ms"]
+        address = f"[{way.target}]:{PORT}" if way.ip == "6" else f"{way.target}:{PORT}"
+        argv = ["irtt", "client", f"-{way.ip}", "-Q", "-i", f"{interval_ms:g}ms", "-d", f"{1000 * duration_s:.0f}ms"]
         argv += [f"--timer=hybrid:{_SLEEPS}", f"--wait={_WAIT_S:g}s", "-o", "-", address]
-        with server.during(["irtt", "server", "-i", "0", "-b", address], "[ListenerStart]"):
-            done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
+        with way.receiver.during(["irtt", "server", "-i", "0", "-b", address], "[ListenerStart]"):
+            done = way.sender.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0 and not done.text.startswith("{"):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text, interval_ms, duration_s)

@@ -119,11 +119,15 @@ class Jmeter(HttpLoad):
         if reading.invalid_because:
             return reading
         by_client = by_key((row.sample.client, row.sample) for row in measured)
-        cycles_ms = [_lasted_ms(samples) / len(samples) for samples in by_client.values()]
+        cycles_ms = []
+        for samples in by_client.values():
+            ended_ms = max(sample.began_ms + sample.time_ms for sample in samples)
+            cycles_ms.append((ended_ms - min(sample.began_ms for sample in samples)) / len(samples))
+        by_proxy = by_key((row.group.split()[-1], row.sample.time_ms) for row in measured)
         notes = {
             "connect_mean_ms": fmean(row.connect_ms for row in measured),
             "first_byte_mean_ms": fmean(row.latency_ms for row in measured),
-            "by_proxy_ms": _mean_ms_by_proxy(measured),
+            "by_proxy_ms": {proxy: round(fmean(times_ms), 3) for proxy, times_ms in sorted(by_proxy.items())},
         }
         return replace(reading, measurements={**reading.measurements, "request_cycle": fmean(cycles_ms)}, notes=notes)
 
@@ -187,12 +191,3 @@ def _require_all_requests(rows: Sequence[_Row], clients: Sequence[tuple[Endpoint
     if clients_by_group != expected or any(n != requests for n in counts.values()):
         reported = f"JMeter's results have {len(rows)} requests from {len(counts)} clients"
         raise InstrumentError(f"{reported} instead of {requests} from each of {sum(expected.values())}")
-
-
-def _lasted_ms(samples: Sequence[Request]) -> float:
-    return max(sample.began_ms + sample.time_ms for sample in samples) - min(sample.began_ms for sample in samples)
-
-
-def _mean_ms_by_proxy(rows: Sequence[_Row]) -> dict[str, float]:
-    by_group = by_key((row.group.split()[-1], row.sample.time_ms) for row in rows)
-    return {proxy: round(fmean(times_ms), 3) for proxy, times_ms in sorted(by_group.items())}

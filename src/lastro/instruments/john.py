@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import Workload, cpus_inside, positive
-from lastro.instruments.bounds import bounded
-from lastro.platforms.base import Instance
+from lastro.instruments.base import Workload, bounded, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
@@ -28,13 +25,11 @@ class John(Workload):
     packages = ("john",)
     version_argv = ("sh", "-c", "john | head -n 1")
     options = (_TIME_S, _THREADS, _FORMAT)
+    short = {"time_s": 1}
     metrics = (
         Metric("john_rate", "1/s", "higher", "passwords tried per second of time (john, c/s real)"),
         Metric("john_cpu_rate", "1/s", "higher", "passwords tried per second of CPU time (john, c/s virtual)"),
     )
-
-    def prepare(self, instance: Instance) -> None:
-        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         """Return the command. Standard error is merged into its output, since john reports its threads there."""
@@ -60,6 +55,3 @@ class John(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         return _TIME_S.of(self.chosen) + 0.5 * slowdown
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "time_s": 1})

@@ -1,8 +1,9 @@
-"""Meters of latency under an open load: packets leave at a constant rate, regardless of earlier ones.
+"""Latency under an open load: packets leave at a constant rate, regardless of earlier ones.
 
-    with meter.answering(direction):
-        trips = meter.round_trips(direction, traffic, rate_fps=50_000, duration_s=5.0)
-    own = meter.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
+    tool = SockperfLatency()
+    with tool.answering(direction):
+        trips = tool.round_trips(direction, traffic, rate_fps=50_000, duration_s=5.0)
+    own = tool.own_delay(source, traffic, 50_000, 1.0)   # without the function, on the loopback of the source
     reading = percentiles_reading(trips.histogram, own.histogram, "latency_{}_at_50pct".format)
 
 Each time counts from when its packet was due, not from when it was sent, and a packet without an answer counts as later
@@ -12,18 +13,12 @@ would hide it (coordinated omission)."""
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lastro.errors import InstrumentError
-from lastro.host.base import Process
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.load_generator import Direction, Traffic
-from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
 from lastro.study.model import DAY_S, Setting
 
@@ -34,9 +29,11 @@ if TYPE_CHECKING:
 LATENCY_S = Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, DAY_S)
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999))
 MAX = "max"  # of the packets that were answered
-STATISTICS = (*(name for name, _ in QUANTILES), MAX)
+WORDS = {
+    "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
+    MAX: "maximum",
+}  # fmt: skip
 MOST_OWN_FRACTION = 0.5  # of a latency: a larger one may be the generator's delay, not the path's
-_LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
 
 
@@ -72,39 +69,6 @@ class RoundTrips:
         return (self.sent + self.asked) / self.lasted_s
 
 
-class LatencyMeter(Instrument):
-    """A generator of an open load that times some of its packets.
-
-    `packages` are Debian packages that it needs in the image.
-    `step_s`: durations must be multiples of it; 0 allows any duration.
-    `answers_every`: one packet in this number requests an answer. Answers are part of the load."""
-
-    packages: ClassVar[tuple[str, ...]] = ()
-    step_s: ClassVar[float] = 0.0
-    answers_every: ClassVar[int] = 1
-
-    @abstractmethod
-    def answering(self, direction: Direction) -> AbstractContextManager[Process]:
-        """Run a server at the receiver that answers packets inside the block. Raises: CommandFailed; CommandTimeout."""
-
-    @abstractmethod
-    def round_trips(
-        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
-    ) -> RoundTrips:
-        """Send packets for `duration_s`, and return the times of those that request an answer.
-
-        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed if the run was shorter or
-        longer than `duration_s`; InstrumentError if its report cannot be right; CommandFailed; CommandTimeout."""
-
-    def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
-        """Return the round trips on the sender's loopback: the delay of the meter, its sockets and the scheduler.
-
-        Raises: as `round_trips`."""
-        loopback = Direction(sender, sender, _LOOPBACK)
-        with self.answering(loopback):
-            return self.round_trips(loopback, traffic, rate_fps, duration_s)
-
-
 def percentiles_reading(
     trips: Histogram,
     of_generator: Histogram | None,
@@ -131,36 +95,32 @@ def percentiles_reading(
 
     values: dict[str, float] = {}
     remarks = []
+    unanswered = f"{trips.lost} of {trips.n_events} packets got no answer"
     without_lost = Histogram(trips.counts, trips.lost - lost_by_receiver)
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
-        metric = name(statistic)
-        value = _quantile(trips, q) / _NS_PER_US
+        metric, value = name(statistic), _quantile(trips, q) / _NS_PER_US
         own_us = _quantile(of_generator, q) / _NS_PER_US if of_generator is not None else 0.0
         if q < 1 and not trips.is_estimable(q):
-            text = f"{trips.n_events} packets: fewer than ten are beyond it"
-            remarks.append(Remark(TOO_FEW, text, (metric,)))
+            kind, text = TOO_FEW, f"{trips.n_events} packets: fewer than ten are beyond it"
         elif math.isinf(value) or not trips.n:
-            text = f"{trips.lost} of {trips.n_events} packets got no answer"
+            kind, text = AMONG_LOST, unanswered
             if 2 * lost_by_receiver > trips.lost:
+                kind = GENERATOR_DELAY
                 text += f"; {lost_by_receiver} of them had reached the receiver, whose program lost them"
-                remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-            else:
-                remarks.append(Remark(AMONG_LOST, text, (metric,)))
         elif of_generator is not None and q < 1 and not of_generator.is_estimable(q):
+            kind = TOO_FEW
             text = f"{of_generator.n_events} packets of the generator alone: fewer than ten are beyond it"
-            remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif own_us > MOST_OWN_FRACTION * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
-            text = f"{value:.1f} µs; {own_is}: {alone}"
-            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
+            kind, text = GENERATOR_DELAY, f"{value:.1f} µs; {own_is}: {alone}"
         elif (without_lost_us := _quantile(without_lost, q) / _NS_PER_US) < MOST_OWN_FRACTION * value:
+            kind = GENERATOR_DELAY
             text = f"{value:.1f} µs; {without_lost_us:.1f} µs without the packets that the receiver lost"
-            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             values[metric] = value
-            if q == 1 and trips.lost:
-                text = f"{trips.lost} of {trips.n_events} packets got no answer"
-                remarks.append(Remark(AT_LEAST, text, (metric,)))
+            kind, text = (AT_LEAST, unanswered) if q == 1 and trips.lost else ("", "")
+        if kind:
+            remarks.append(Remark(kind, text, (metric,)))
     return Reading(values, remarks=tuple(remarks))
 
 

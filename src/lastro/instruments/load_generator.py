@@ -9,9 +9,10 @@ frame check sequence of 4 bytes, as in RFC 2544, which no virtual link carries o
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -100,6 +101,35 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstHop:
+    """The first hop of a direction: the sender's device and addresses, and the MAC address to which it sends.
+
+    `source` and `target` are IP addresses.
+    `own_mac` is the address of `device`, `next_mac` that of the next hop."""
+
+    device: str
+    source: str
+    target: str
+    own_mac: str
+    next_mac: str
+
+    @classmethod
+    def of(cls, direction: Direction) -> FirstHop:
+        """Return the first hop, as the sender's kernel routes it. Raises: InstrumentError if it has no route."""
+        direction.sender.run(["ping", "-n", "-c", "1", "-w", "5", direction.target], timeout_s=20, check=False)
+        try:
+            (route,) = json.loads(direction.sender.run(["ip", "-j", "route", "get", direction.target]).text)
+            device = str(route["dev"])
+            next_address = str(route.get("gateway", direction.target))
+            neighbours = direction.sender.run(["ip", "-j", "neigh", "show", next_address, "dev", device]).text
+            (neighbour,) = json.loads(neighbours)
+            (link,) = json.loads(direction.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
+            return cls(device, str(route["prefsrc"]), direction.target, str(link["address"]), str(neighbour["lladdr"]))
+        except (ValueError, KeyError, TypeError):
+            raise InstrumentError(f"the sender has no route and hardware address to {direction.target}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class SentLoad:
     """A load as its generator reports it: the numbers of frames intended and sent, and the seconds of sending."""
 
@@ -149,14 +179,12 @@ class LoadGenerator(Instrument):
         generator runs within `watch`. Raises: InstrumentError if its report cannot be right; CommandFailed;
         CommandTimeout."""
 
-    @contextmanager
-    def receiving(self, direction: Direction) -> Iterator[Process]:
+    def receiving(self, direction: Direction) -> AbstractContextManager[Process]:
         """Open a socket at the receiver inside the block, so that its kernel does not refuse frames that arrive.
 
         Raises: InstrumentError; CommandTimeout."""
         argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), direction.ip]
-        with direction.receiver.during(argv, "receiving", _PATIENCE_S) as process:
-            yield process
+        return direction.receiver.during(argv, "receiving", _PATIENCE_S)
 
     def condition(self) -> dict[str, str]:
         """Return {name: text} of the conditions of the load that a report must show; empty if there are none."""
@@ -187,6 +215,18 @@ class LoadGenerator(Instrument):
         """Return the size in bytes of the smallest frame whose payload this generator can fill."""
         return min(traffic.sizes) - min(traffic.payload_bytes) + cls.least_payload_bytes
 
+    def reported(self, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
+        """Return the load that the generator reported. Raises: InstrumentError if its numbers are impossible.
+
+        It was asked for `intended` frames in `duration_s`."""
+        positive(f"{self.name}'s number of frames sent", sent)
+        positive(f"{self.name}'s time of sending", lasted_s)
+        if sent > 1.05 * intended + 100:
+            raise InstrumentError(f"{self.name} reports {sent:.0f} frames sent, but was asked for {intended}")
+        if lasted_s < 0.5 * duration_s:
+            raise InstrumentError(f"{self.name} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
+        return SentLoad(intended, int(sent), lasted_s)
+
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
@@ -201,16 +241,3 @@ class LoadGenerator(Instrument):
 def frames_in(rate_fps: float, duration_s: float) -> int:
     """Return the whole number of frames, at least one, that a rate has in a time."""
     return max(1, round(rate_fps * duration_s))
-
-
-def check_sent_load(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
-    """Return the load that a generator reported. Raises: InstrumentError if its numbers are impossible.
-
-    The generator, which errors call `tool`, was asked for `intended` frames in `duration_s`."""
-    positive(f"{tool}'s number of frames sent", sent)
-    positive(f"{tool}'s time of sending", lasted_s)
-    if sent > 1.05 * intended + 100:
-        raise InstrumentError(f"{tool} reports {sent:.0f} frames sent, but was asked for {intended}")
-    if lasted_s < 0.5 * duration_s:
-        raise InstrumentError(f"{tool} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
-    return SentLoad(intended, int(sent), lasted_s)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from statistics import fmean
-from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments._memory import MemoryWorkload
-from lastro.instruments.base import positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import bounded, positive
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 
@@ -37,6 +35,7 @@ class Mbw(MemoryWorkload):
     packages = ("mbw",)
     version_argv = ("dpkg-query", "--show", "mbw")
     options = (_ARRAY, _METHOD, _BLOCK, _RUNS)
+    short = {"array": 1, "runs": 2}
     metrics = (
         Metric("copy_bandwidth", "MiB/s", "higher", "bytes copied per second, over all runs (mbw)"),
         Metric("copy_bandwidth_best", "MiB/s", "higher", "bytes copied per second in the fastest run (mbw)"),
@@ -83,6 +82,3 @@ class Mbw(MemoryWorkload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         array_mib = self.level_of(self.piece_here(cpus))
         return array_mib * (_RUNS.of(self.chosen) + 2) * slowdown / _SPEED_MIBPS  # and filling both arrays
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "array": 1, "runs": 2})

@@ -13,9 +13,7 @@ from typing import Self
 from lastro.host.base import Host
 from lastro.image.programs import build_program
 from lastro.instruments import _report_lines
-from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
-from lastro.instruments.bounds import bounded
-from lastro.platforms.base import Instance
+from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, bounded, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -52,9 +50,6 @@ class Pi(Workload):
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
         return (build_program(host, "pi", cls.requirements.install, libraries=("gmp",)),)
-
-    def prepare(self, instance: Instance) -> None:
-        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         task = (_DIGITS.of(self.chosen), _THREADS.of(self.chosen))

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import LONGEST_S, bounded
+from lastro.instruments.base import LONGEST_S, UNWATCHED, Instrument, Watch, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable
@@ -29,12 +28,9 @@ PING_INTERVAL_MS = Setting(
     "ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000
 )
 MARKED_PERCENT = Setting(
-    "ping_suspect_percent",
-    0,
-    "echo requests of ping with the signature for which dpi searches, so that it redirects them",
-    0,
-    100,
-)
+    "ping_suspect_percent", 0,
+    "echo requests of ping with the signature for which dpi searches, so that it redirects them", 0, 100,
+)  # fmt: skip
 PATTERN = "ping_pattern"  # the setting with the bytes, in hexadecimal, that fill the payload of marked requests
 
 

@@ -22,7 +22,6 @@ from lastro.host.base import Process
 from lastro.host.ledger import Session
 from lastro.host.shell import quoted
 from lastro.host.undo import MODULES
-from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.http_load import LoadOrigin
 from lastro.instruments.load_generator import (
@@ -30,10 +29,10 @@ from lastro.instruments.load_generator import (
     FIRST_PORT,
     PORT,
     Direction,
+    FirstHop,
     LoadGenerator,
     SentLoad,
     Traffic,
-    check_sent_load,
     frames_in,
 )
 from lastro.platforms.base import Instance
@@ -111,12 +110,11 @@ class Pktgen(LoadGenerator):
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         sender, sizes = direction.sender, Counter(traffic.sizes)
-        if direction not in self._hops:
-            hop = FirstHop.of(direction)
-            _configure(sender, [f"add_device {hop.device}@{number}" for number in range(len(sizes))], _thread(sender))
-            self._hops[direction] = hop
-        hop = self._hops[direction]
+        hop = self._hops.get(direction) or FirstHop.of(direction)
         devices = [f"{hop.device}@{number}" for number in range(len(sizes))]
+        if direction not in self._hops:
+            _configure(sender, [f"add_device {device}" for device in devices], _thread(sender))
+            self._hops[direction] = hop
         for device, (size, count) in zip(devices, sizes.items(), strict=True):
             rate_of_size_fps = rate_fps * count / len(traffic.sizes)
             _configure(sender, _settings(hop, traffic, size, rate_of_size_fps, duration_s), device)
@@ -144,7 +142,7 @@ class Pktgen(LoadGenerator):
         sent, refused, started_us, stopped_us, idle_us = zip(*counted, strict=True)
         took_s, ran_s = (max(stopped_us) - min(started_us)) / 1e6, int(ran[0]) / _NS
         lasted_s, sending_s = max(took_s, duration_s), max(0.0, took_s - sum(idle_us) / 1e6)
-        check_sent_load(self.name, round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
+        self.reported(round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
         return SentLoad(
             frames_in(rate_fps, duration_s),
             sum(sent) + sum(refused),

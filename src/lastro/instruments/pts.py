@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.base import Host
@@ -50,6 +49,7 @@ class Pts(Workload):
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (_TEST, _PRESET, _RUNS)
+    short = {"runs": 1}
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
     metrics = (
         Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),
@@ -85,9 +85,6 @@ class Pts(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         return 60.0 * _RUNS.of(self.chosen) * slowdown  # no more than a guess: tests differ
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "runs": 1})
 
 
 def _inside(environment: Mapping[str, str], *words: str) -> list[str]:

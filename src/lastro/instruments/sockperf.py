@@ -11,15 +11,7 @@ from dataclasses import replace
 
 from lastro.errors import InstrumentError, Unavailable
 from lastro.instruments.base import UNWATCHED, Watch
-from lastro.instruments.load_generator import (
-    BUFFER_BYTES,
-    PORT,
-    Direction,
-    LoadGenerator,
-    SentLoad,
-    Traffic,
-    check_sent_load,
-)
+from lastro.instruments.load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic
 
 _PATIENCE_S = 15.0
 _SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")
@@ -66,5 +58,5 @@ class Sockperf(LoadGenerator):
         if len(matches) != 1:
             raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
         sent, lasted_s = matches[0]
-        check_sent_load(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)
+        self.reported(mps * duration_s, int(sent), float(lasted_s), duration_s)
         return SentLoad(mps * duration_s, int(sent), max(float(lasted_s), duration_s))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Process
-from lastro.instruments.base import UNWATCHED, Watch
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.latency import (
     LATENCY_S,
-    LatencyMeter,
+    WORDS,
     MeasurementDisturbed,
     RoundTrips,
     pack_histogram,
@@ -46,20 +46,15 @@ _HEADING = "packet, txTime(sec), rxTime(sec),"
 _TIME = re.compile(r"\d{1,9}\.(\d{9})", re.ASCII)
 
 
-class SockperfLatency(LatencyMeter):
+class SockperfLatency(Instrument):
     name = "sockperf-latency"
     summary = "round trips of packets under an open load, from when each was due, by sockperf"
     packages = ("sockperf",)
     version_argv = ("sockperf", "--version")
-    step_s = 1.0  # its durations are whole seconds
-    answers_every = ANSWERS_EVERY
     metrics = tuple(
         Metric(f"round_trip_{name}", "µs", "lower", f"{words} of round trips under an open load, from when due")
-        for name, words in (
-            ("p50", "median"), ("p90", "90th percentile"), ("p99", "99th percentile"), ("p99_9", "99.9th percentile"),
-            ("max", "maximum"),
-        )
-    )  # fmt: skip
+        for name, words in WORDS.items()
+    )
 
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
@@ -74,11 +69,18 @@ class SockperfLatency(LatencyMeter):
         reading = percentiles_reading(trips.histogram, None, "round_trip_{}".format)
         return replace(reading, histograms=(pack_histogram("round trip", trips.histogram),))
 
-    @contextmanager
-    def answering(self, direction: Direction) -> Iterator[Process]:
+    def answering(self, direction: Direction) -> AbstractContextManager[Process]:
+        """Run a server at the receiver that answers packets inside the block. Raises: CommandFailed; CommandTimeout."""
         argv = ["sockperf", "server", "--ip", direction.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
-        with direction.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S) as server:
-            yield server
+        return direction.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S)
+
+    def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+        """Return the round trips on the sender's loopback: the delay of the meter, its sockets and the scheduler.
+
+        Raises: as `round_trips`."""
+        loopback = Direction(sender, sender, "127.0.0.1")
+        with self.answering(loopback):
+            return self.round_trips(loopback, traffic, rate_fps, duration_s)
 
     @staticmethod
     def mps(rate_fps: float) -> int:
@@ -95,6 +97,10 @@ class SockperfLatency(LatencyMeter):
     def round_trips(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
+        """Send packets for `duration_s`, and return the times of those that request an answer.
+
+        `rate_fps` is the rate of packets and answers together. Raises: MeasurementDisturbed if the run was shorter or
+        longer than `duration_s`; InstrumentError if its report cannot be right; CommandFailed; CommandTimeout."""
         whole_s = math.ceil(duration_s + _UNTIMED_S)
         mps, log = self.mps(rate_fps), f"{direction.sender.memory_dir}/{_LOG}"
         argv = ["sockperf", "under-load", "--ip", direction.target, "--port", str(PORT), "--time", str(whole_s)]

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.instruments._transactions import QUANTILES, time_metrics, times_reading
-from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded
 from lastro.instruments.load_generator import PORT
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -74,12 +72,6 @@ class SockperfRr(Instrument):
         if received and not half_us.keys() >= QUANTILES.keys():
             raise InstrumentError(f"sockperf printed no percentiles: {text.strip()[-80:]!r}")
         trip_ms = {percent: 2 * value / 1000 for percent, value in half_us.items()}
-        timed = times_reading(_TIMES, trip_ms, int(received))
-        reading = replace(
-            timed,
-            measurements={self.metrics[0].name: received / valid_s, **timed.measurements},
-            payload_bytes=MESSAGE_BYTES * answered,
-            lasted_s=lasted_s,
-            invalid_because=tuple(reasons),
-        )
+        more = {"payload_bytes": MESSAGE_BYTES * answered, "lasted_s": lasted_s, "invalid_because": tuple(reasons)}
+        reading = times_reading(_TIMES, trip_ms, int(received), {self.metrics[0].name: received / valid_s}, **more)
         return bounded(self.metrics, reading, duration_s)

@@ -8,16 +8,13 @@ more threads than CPUs, they share the CPUs."""
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.image.programs import build_program
 from lastro.instruments import _report_lines
 from lastro.instruments._memory import MemoryWorkload
-from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
-from lastro.instruments.bounds import bounded
-from lastro.platforms.base import Instance
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
@@ -48,6 +45,7 @@ class Stream(MemoryWorkload):
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev"))
     options = (_THREADS, _ARRAY, _REPEATS)
+    short = {"array": "1M", "repeats": 2}
     metrics = (
         TIME_TOOL,
         *(
@@ -72,10 +70,6 @@ class Stream(MemoryWorkload):
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
         return _ARRAYS * self.piece_on(host, cpuset)
-
-    def prepare(self, instance: Instance) -> None:
-        super().prepare(instance)
-        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         elements = max(1, self.piece_bytes // _ITEM)
@@ -113,6 +107,3 @@ class Stream(MemoryWorkload):
         loops = _REPEATS.of(self.chosen) * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays
         hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
         return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, _THREADS.of(self.chosen) or cpus, 4)
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "array": "1M", "repeats": 2})

@@ -6,8 +6,7 @@ from typing import Self
 
 from lastro.instruments import _sysbench
 from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
-from lastro.instruments.base import TIME_TOOL, Workload
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import TIME_TOOL, Workload, bounded
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 

@@ -11,8 +11,7 @@ from lastro.host.base import Host
 from lastro.instruments import _sysbench
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments._sysbench import THREADS
-from lastro.instruments.base import TIME_TOOL, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import TIME_TOOL, bounded, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Setting
 from lastro.units import MIB, parse_size_bytes
@@ -21,11 +20,9 @@ _SPEED_BPS = 6e9  # of one ordinary core
 _ENDLESS = "100T"
 _BRIEF_BLOCK = "1M"
 _BLOCK = Setting(
-    "block",
-    "1K",
-    "size of a block, a power of two; 0: four times the last-level cache of its CPUs, rounded up",
+    "block", "1K", "size of a block, a power of two; 0: four times the last-level cache of its CPUs, rounded up",
     check=parse_size_bytes,
-)
+)  # fmt: skip
 _TOTAL = Setting(
     "total", "0", "number of bytes to move; 0: measure for `time_s`", check=parse_size_bytes, by_profile=True
 )

@@ -18,7 +18,6 @@ from lastro.host.local import build_host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments import _databases, _sysbench, base
 from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
-from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
@@ -156,7 +155,7 @@ class SysbenchOltp(base.Workload):
             reasons += (f"sysbench's histogram has {n} of {done.events} events",)
         else:
             values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
-        return bounded(self.metrics, Reading(values, invalid_because=reasons), values[base.TIME_TOOL.name])
+        return base.bounded(self.metrics, Reading(values, invalid_because=reasons), values[base.TIME_TOOL.name])
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER

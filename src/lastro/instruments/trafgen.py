@@ -18,17 +18,16 @@ from dataclasses import dataclass
 
 from lastro.errors import CommandFailed, InstrumentError, with_hint
 from lastro.host.base import Completed, Process
-from lastro.instruments._first_hop import FirstHop
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.instruments.load_generator import (
     FIRST_PORT,
     MOST_BYTES,
     PORT,
     Direction,
+    FirstHop,
     LoadGenerator,
     SentLoad,
     Traffic,
-    check_sent_load,
     frames_in,
 )
 from lastro.platforms.base import Instance
@@ -73,8 +72,12 @@ class Trafgen(LoadGenerator):
                 yield process
             finally:
                 if hop := self._hops.pop(direction, None):
+                    sender, delete = direction.sender, f"ip link delete {hop.bucket}; nft delete table netdev {_TABLE}"
                     with suppress(CommandFailed):  # a sender that has ended has no link
-                        self._remove_bucket(direction.sender, hop)
+                        if hop.copies:
+                            sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-ec", delete])
+                        else:
+                            _tc(sender, ["qdisc", "delete", "dev", hop.bucket, "root"])
 
     def offer(
         self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
@@ -111,7 +114,7 @@ class Trafgen(LoadGenerator):
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
         seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6 + int(queued[0]) / rate_fps
         intended = frames_in(rate_fps, duration_s)
-        return check_sent_load(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
+        return self.reported(intended, int(sent[0]), max(seconds, duration_s), duration_s)
 
     def _set_bucket(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
         rate_bps = 8 * rate_fps * traffic.counted_bytes
@@ -119,13 +122,6 @@ class Trafgen(LoadGenerator):
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
         with with_hint(_REMEDY if sender.shares_kernel else None):
             _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
-
-    def _remove_bucket(self, sender: Instance, hop: _PacedHop) -> None:
-        if hop.copies:
-            script = f"ip link delete {hop.bucket}; nft delete table netdev {_TABLE}"
-            sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-ec", script])
-        else:
-            _tc(sender, ["qdisc", "delete", "dev", hop.bucket, "root"])
 
 
 @dataclass(frozen=True, slots=True)

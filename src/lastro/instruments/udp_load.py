@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
-from lastro.instruments.bounds import bounded
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, bounded, positive
 from lastro.instruments.iperf3 import check_duration
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.platforms.base import Instance

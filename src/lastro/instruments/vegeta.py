@@ -13,7 +13,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 from lastro.errors import InstrumentError
@@ -118,15 +118,16 @@ class Vegeta(HttpLoad):
         rows_by_proxy = [_rows(table) for table in tables]
         # Times relative to the first request have fewer digits, so a float holds them exactly.
         first_ns = min(_number("time", row[0]) for rows in rows_by_proxy for row in rows)
-        hits_by_proxy = [_with_lag(_hits(rows, first_ns, load), _interval_ns(load) / 1e6) for rows in rows_by_proxy]
-        sent = [hit for hits in hits_by_proxy for hit in hits]
-        reading = http_load.read(PREFIX, [hit.sample for hit in sent], load.page)
+        by_proxy = [_requests(rows, first_ns, load) for rows in rows_by_proxy]
+        sent = [request for requests in by_proxy for request, _ in requests]
+        lags_ms = [lag_ms for requests in by_proxy for _, lag_ms in requests]
+        reading = http_load.read(PREFIX, sent, load.page)
         checks = _checks_per_proxy(load)
-        notes = http_load.request_notes([len(hits) + n for hits, n in zip(hits_by_proxy, checks, strict=True)])
+        notes = http_load.request_notes([len(requests) + n for requests, n in zip(by_proxy, checks, strict=True)])
         if reading.invalid_because:
             return replace(reading, notes=notes)
         rate_per_s = len(sent) / load.duration_s
-        lag_ms = fmean(hit.lag_ms for hit in sent)
+        lag_ms = fmean(lags_ms)
         mean_ms = reading.measurements[f"{PREFIX}request_time"]
         reasons = []
         if len(sent) < _LEAST_SENT * load.rate_per_s * load.duration_s - len(tables):
@@ -136,7 +137,7 @@ class Vegeta(HttpLoad):
             delay = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
             reasons.append(f"the generator was the bottleneck: on average {delay}")
         measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
-        remarks = list(_generator_remarks(sent, measured))
+        remarks = list(_generator_remarks(lags_ms, measured))
         for remark in remarks:
             for name in remark.metrics:
                 del measured[name]
@@ -145,26 +146,6 @@ class Vegeta(HttpLoad):
         return replace(
             reading, measurements=measured, remarks=tuple(remarks), invalid_because=tuple(reasons), notes=notes
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """A request, which vegeta calls a hit.
-
-    `number` is its position in the order of sending, from 0.
-    `sent_ms` is when it was sent, relative to the first request. `took_ms` is the time from then to its response.
-    `fault` describes what is wrong with the response; empty for a correct one.
-    `lag_ms` is its delay before sending: the time from when it was due until it was sent."""
-
-    number: int
-    sent_ms: float
-    took_ms: float
-    fault: str
-    lag_ms: float = 0.0
-
-    @property
-    def sample(self) -> Request:
-        return Request(self.sent_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.fault)
 
 
 def _routes(load: OpenLoad) -> Sequence[Endpoint | None]:
@@ -189,15 +170,8 @@ def _checks_per_proxy(load: OpenLoad) -> list[int]:
     return [2 + len(range(position, _n_checks(load), n_routes)) for position in range(n_routes)]
 
 
-def _with_lag(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """Return the requests with `lag_ms`, by the schedule in which the least late request was sent on time."""
-    begins_ms = min(hit.sent_ms - hit.number * interval_ms for hit in hits)
-    return [replace(hit, lag_ms=hit.sent_ms - hit.number * interval_ms - begins_ms) for hit in hits]
-
-
-def _generator_remarks(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
+def _generator_remarks(lags_ms: Sequence[float], measured: Mapping[str, float]) -> Iterator[Remark]:
     """Yield a remark on each percentile that contains too much delay of the generator."""
-    lags_ms = [hit.lag_ms for hit in hits]
     for name, q in http_load.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
         if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
@@ -205,13 +179,13 @@ def _generator_remarks(hits: Sequence[_Hit], measured: Mapping[str, float]) -> I
             yield Remark(GENERATOR_DELAY, text, (metric,))
 
 
-def _overload_remarks(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
+def _overload_remarks(sent: Sequence[Request], metrics: tuple[str, ...]) -> Iterator[Remark]:
     """Yield a remark on `metrics` if responses came at a lower rate than requests.
 
     The last few requests do not count, since a single late response would change their rate."""
-    due_ms = sorted(hit.sample.began_ms for hit in hits)
-    done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
-    last = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
+    due_ms = sorted(request.began_ms for request in sent)
+    done_ms = sorted(request.began_ms + request.time_ms for request in sent)
+    last = int(_ALL_BUT_THE_LAST * (len(sent) - 1))
     sent_ms, answered_ms = due_ms[last] - due_ms[0], done_ms[last] - done_ms[0]
     if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
         text = f"responses came at {1000 * last / answered_ms:.1f} per second, requests at {1000 * last / sent_ms:.1f}"
@@ -230,24 +204,31 @@ def _rows(table: str) -> list[list[str]]:
     return rows
 
 
-def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
-    """Return the requests in the order in which they were sent, with times relative to `first_ns`.
+def _requests(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[tuple[Request, float]]:
+    """Return (request from when it was due, ms from then until it was sent) of each row, in the order of sending.
 
-    Raises: InstrumentError if one is missing or invalid."""
-    hits = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
-    if [hit.number for hit in hits] != list(range(len(hits))):
+    Requests are due by the schedule in which the least late one was sent on time. Times are relative to `first_ns`.
+    Raises: InstrumentError if a request is missing or invalid."""
+    interval_ms = _interval_ns(load) / 1e6
+    hits = []  # as vegeta calls requests
+    for when, status, took, _, _, error, _, _, number, _, url, head in rows:
+        if url != load.page.url:
+            raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
+        sent_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
+        if took_ms <= 0 or not 0 <= sent_ms < 1000 * (load.duration_s + _MARGIN_S):
+            raise InstrumentError(
+                f"vegeta reports a request that was sent after {sent_ms:g} ms and took {took_ms:g} ms"
+            )
+        hits.append((_number("number", number), sent_ms, took_ms, _fault(status, error, head, load.page.length_bytes)))
+    hits.sort()
+    if [position for position, *_ in hits] != list(range(len(hits))):
         raise InstrumentError("vegeta's results do not have each request exactly once")
-    return hits
-
-
-def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
-    when, status, took, _, _, error, _, _, number, _, url, head = row
-    if url != load.page.url:
-        raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
-    sent_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
-    if took_ms <= 0 or not 0 <= sent_ms < 1000 * (load.duration_s + _MARGIN_S):
-        raise InstrumentError(f"vegeta reports a request that was sent after {sent_ms:g} ms and took {took_ms:g} ms")
-    return _Hit(_number("number", number), sent_ms, took_ms, _fault(status, error, head, load.page.length_bytes))
+    begin_ms = min(sent_ms - position * interval_ms for position, sent_ms, *_ in hits)
+    requests = []
+    for position, sent_ms, took_ms, fault in hits:
+        lag_ms = sent_ms - position * interval_ms - begin_ms
+        requests.append((Request(sent_ms - lag_ms, lag_ms + took_ms, "", fault), lag_ms))
+    return requests
 
 
 def _fault(status: str, error: str, head: str, length_bytes: int) -> str:

@@ -11,14 +11,11 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Self
 
 from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _user_programs
-from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
-from lastro.instruments.bounds import bounded
-from lastro.platforms.base import Instance
+from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, bounded, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -40,6 +37,7 @@ class YCruncher(Workload):
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (_DIGITS, _THREADS)
+    short = {"digits": 1_000_000}
     metrics = (TIME_TOOL, Metric("y_cruncher_computation", "s", "lower", "total computation time (y-cruncher)"))
 
     @classmethod
@@ -49,9 +47,6 @@ class YCruncher(Workload):
     @classmethod
     def require(cls, host: Host) -> None:
         _sources(host)
-
-    def prepare(self, instance: Instance) -> None:
-        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         """Return the command. It runs in the program's own directory, and writes neither digits nor a record."""
@@ -89,9 +84,6 @@ class YCruncher(Workload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = _DIGITS.of(self.chosen)
         return slowdown * digits * math.log2(digits) ** 2 / _SPEED / min(cpus, _THREADS.of(self.chosen) or cpus)
-
-    def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "digits": 1_000_000})
 
 
 def _sources(host: Host) -> dict[str, Path]:

@@ -84,12 +84,10 @@ class ExposureMeter(Meter):
         if "done" not in self._lines:
             words = done.error_text.strip()[-200:] or f"exit code {done.returncode}"
             raise InstrumentError(f"the exposure meter did not finish: {words}")
-        self._shared = self._shared_namespaces()
-
-    def _shared_namespaces(self) -> dict[str, bool]:
         host = dict(line.split() for line in self.testbed.host.run(["sh", "-c", _NAMESPACES]).text.splitlines())
         one_kernel = self._instance.shares_kernel  # numbers of namespaces on different kernels are not comparable
-        return {kind: one_kernel and host.get(kind) == link for kind, link in self._lines["namespace"]}
+        links = dict(self._lines["namespace"])
+        self._shared = {kind: one_kernel and host.get(kind) == link for kind, link in links.items()}
 
     @property
     def _status(self) -> dict[str, str]:

@@ -57,11 +57,8 @@ class HostMeter(Meter):
         self._own_cgroups = own_cgroups
 
     def start(self) -> None:
-        self._under = (
-            _MachineUnderGuest(self.testbed.guest_controller, self.testbed.rivals)
-            if self.testbed.guest_controller
-            else None
-        )
+        controller = self.testbed.guest_controller
+        self._under = _MachineUnderGuest(controller, self.testbed.rivals) if controller else None
         self._before = self.testbed.host.glance(TOTALS)
         self._daemons_user_s = self._read_daemons_user_s()
 

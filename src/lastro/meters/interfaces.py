@@ -55,8 +55,5 @@ class InterfaceMeter(Meter):
                 counters[port] = {f"{way}_{what}": stats[way][what] for way, what in _COUNTERS}
         return counters
 
-    def read(self) -> dict[str, float]:
-        return {}
-
     def notes(self) -> dict[str, Any]:
         return {"witness": self.moved}

@@ -25,13 +25,11 @@ class UsageMeter(Meter):
     metrics = (
         Metric("chain_cpus", "CPU", "neither", "CPUs used by all instances under test together"),
         Metric(
-            "function_cpus",
-            "CPU",
-            "neither",
+            "function_cpus", "CPU", "neither",
             "CPUs used by the function's processes, without the kernel's work on packets",
         ),
         Metric("chain_memory", "MiB", "lower", "sum of the memory peaks of the instances under test"),
-    )
+    )  # fmt: skip
 
     def start(self) -> None:
         self._started_s = time.monotonic()

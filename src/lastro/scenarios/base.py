@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,15 +20,7 @@ from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
-from lastro.study.levels import (
-    FUNCTION,
-    functions_in,
-    option_value,
-    part_level,
-    part_name,
-    platforms_of_hops,
-    split_options,
-)
+from lastro.study.levels import functions_in, option_value, part_level, part_name, platforms_of_hops, split_options
 from lastro.study.model import NAME_PATTERN, SYSCTL, VARIANT, Level, ScenarioSchema, Setting, Study
 from lastro.study.parts import check_declared
 from lastro.study.root_change import RootChange
@@ -205,16 +197,11 @@ class OnTestbed:
             outcome.notes["apparatus"] = {name: round(value, 6) for name, value in note.items()}
         outcome.invalidate(validity.apparatus_reasons(windows))
 
-    @contextmanager
-    def attempt(self) -> Iterator[Transcript]:
+    def attempt(self) -> AbstractContextManager[Transcript]:
         """Record a transcript of the block; when the block ends, remove all objects that it made on the host.
 
         Without a testbed, the transcript is empty. Raises: HostError when an object cannot be removed."""
-        if self._testbed is None:
-            yield Transcript()
-            return
-        with self._testbed.attempt() as transcript:
-            yield transcript
+        return nullcontext(Transcript()) if self._testbed is None else self._testbed.attempt()
 
 
 class Scenario(Declaration, OnTestbed):
@@ -312,7 +299,7 @@ def platform_level(config: Config) -> str:
 
 def platform_levels(config: Config) -> list[str]:
     """Return the level of the treatment's platform, then the levels of other platforms that its functions name."""
-    return list(dict.fromkeys([platform_level(config), *(platforms_of_hops(config) if FUNCTION in config else ())]))
+    return list(dict.fromkeys([platform_level(config), *(platforms_of_hops(config) if "function" in config else ())]))
 
 
 def links_level(config: Config) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.functions._dpdk_filter import flows_of
+from lastro.functions._dpdk import flows_of
 from lastro.functions.base import PATHS, Function
 from lastro.functions.firewall import Firewall
 from lastro.host.base import Completed

@@ -12,7 +12,7 @@ import pytest
 from lastro import registry
 from lastro.errors import InstrumentError
 from lastro.instruments import iperf3
-from lastro.instruments.bounds import LONGEST_S, MOST, largest_possible
+from lastro.instruments.base import LONGEST_S, MOST, largest_possible
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lastro.errors import InputError, InstrumentError, StudyError
-from lastro.instruments.latency import STATISTICS, MeasurementDisturbed, RoundTrips
+from lastro.instruments.latency import WORDS, MeasurementDisturbed, RoundTrips
 from lastro.instruments.load_generator import Traffic
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW, Outcome
@@ -253,7 +253,7 @@ def test_the_generator_alone_has_no_percentiles_if_it_was_too_slow() -> None:
     _record_own(loads_of("50%")[0], 11_000, trips_of(10_000, took_ns=9_000), outcome)
     (remark,) = remarks_of(outcome.notes)
     assert outcome.measurements == {} and remark.kind == GENERATOR_DELAY
-    assert remark.metrics == tuple(f"own_delay_{name}_at_50pct" for name in STATISTICS)
+    assert remark.metrics == tuple(f"own_delay_{name}_at_50pct" for name in WORDS)
     assert [each.name for each in outcome.histograms] == ["own delay at 50%, generator late"], "in no figure"
 
 

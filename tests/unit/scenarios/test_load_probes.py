@@ -13,6 +13,7 @@ from lastro.errors import InstrumentError
 from lastro.functions.base import PATHS
 from lastro.instruments.base import Watch
 from lastro.instruments.load_generator import SentLoad, Traffic
+from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
 from lastro.scenarios.load import probing
 from lastro.scenarios.load import probing as probing_module
@@ -108,10 +109,12 @@ def test_a_generator_that_takes_long_to_start_is_tried_for_longer(monkeypatch: p
         return Probe(rate_fps, duration_s, 1_000, 1_000, duration_s, {})
 
     slow = SimpleNamespace(ready=nullcontext, probe=probe)
-    monkeypatch.setattr(probing_module, "deployed", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(LoadProbes, "_forwarding", lambda *_, **__: nullcontext())
     monkeypatch.setattr(probing_module, "Prober", lambda *_: slow)
-    pool = cast(Any, SimpleNamespace(get=lambda level: None))
-    assert LoadProbes(cast(Any, None), pool, pool)._probe_generator(cast(Any, None), "veth-direct", "trafgen", "4")
+    pool = cast(Any, SimpleNamespace(get=lambda level: None, availability=lambda level: AVAILABLE))
+    assert LoadProbes(cast(Any, SimpleNamespace(guest=None)), pool, pool).generator(
+        "trafgen", "native", "veth-direct", "4"
+    )
     assert tried == [0.2, 2.0]
 
 

@@ -336,9 +336,9 @@ def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
     network = guests(rate)
     for _ in range(2):
         network.read_clocks()
-    on_host = router_network._converter_by_samples(network.clocks[0][0], network.clocks[1][0])
+    samples = [network.clocks[0][0], network.clocks[1][0]]
     for at_s in (95.0, 150.0, 200.0):
-        assert on_host(5000 + rate * (at_s - 90)) == pytest.approx(at_s)
+        assert router_network._on_host(5000 + rate * (at_s - 90), samples, []) == pytest.approx(at_s)
     reasons = network.clock_reasons(0.001)
     assert [words.split(" drifted ")[0] for words in reasons] == (["the clock of the router r0-0"] if rate != 1 else [])
 

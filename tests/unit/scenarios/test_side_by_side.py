@@ -28,7 +28,7 @@ from lastro.results.samples import (
 from lastro.results.trial_notes import Ceiling, remarks_of
 from lastro.scenarios.base import make_parts, schemas
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain import side_by_side as side
+from lastro.scenarios.chain import measuring as side
 from lastro.scenarios.load.measuring import SIDE_BY_SIDE
 from lastro.scenarios.shared import simultaneous
 from lastro.scenarios.shared.chain import _segments
@@ -203,7 +203,7 @@ def test_a_reason_names_its_chain_where_there_are_several() -> None:
 # Plans
 
 
-@pytest.mark.parametrize(("scenario", "metrics"), [("chain", side.METRICS), ("load", SIDE_BY_SIDE)])
+@pytest.mark.parametrize(("scenario", "metrics"), [("chain", side.SIDE_BY_SIDE), ("load", SIDE_BY_SIDE)])
 def test_a_study_of_several_chains_has_their_metrics(scenario: str, metrics: tuple[Metric, ...]) -> None:
     head = f'[study]\nname = "x"\nscenario = "{scenario}"\n[factors]\nfunction = ["nat"]\n{{}}'
     head += '[settings]\nplatform = "runc"\nattachment = "veth-bridge"\n{}'

@@ -23,9 +23,8 @@ from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level
 from lastro.scenarios.chain.latency import LOADED_METRICS, TRANSACTIONS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
-from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
-from lastro.scenarios.chain.side_by_side import METRICS as SIDE_BY_SIDE
-from lastro.scenarios.chain.side_by_side import THROUGHPUT, TOTAL, WORST
+from lastro.scenarios.chain.measuring import GAP_S, METRICS, SIDE_BY_SIDE, THROUGHPUT, TOTAL, WORST, measure
+from lastro.scenarios.shared import on_chain
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
@@ -34,17 +33,6 @@ from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
 from lastro.scenarios.shared.function_row import CHAINS, LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
 from lastro.scenarios.shared.impaired_link import LINK_SETTINGS
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    IP,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
-    forwards_only,
-    implementation_versions,
-    starts_s,
-)
 from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, exceeds, extend_marks, has_several_chains
 from lastro.study.levels import NONE
 from lastro.study.model import DAY_S, Setting
@@ -62,17 +50,17 @@ _OPTIONAL = {
 }  # measurements by their length, which may be 0
 
 
-class ChainScenario(OnChain):
+class ChainScenario(on_chain.OnChain):
     name = "chain"
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
     calibration_kinds = {
         _CEILING: CalibrationKind(float, optional=True),  # it only flags limited trials
-        PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
+        on_chain.PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        SETTLE_S, TCP_S, UDP_S, *_TRANSACTION_LENGTHS, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION,
-        LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, OFFLOADS, IP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS,
-        MAX_DRIFT_PERCENT,
+        SETTLE_S, TCP_S, UDP_S, *_TRANSACTION_LENGTHS, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS,
+        on_chain.IMPLEMENTATION, LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, OFFLOADS, on_chain.IP, *LINK_SETTINGS,
+        *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
@@ -83,8 +71,8 @@ class ChainScenario(OnChain):
         measured_s = sum(lengths_s)
         gaps = sum(length_s > 0 for length_s in lengths_s) - 1
         waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + (LOADED_S.of(config) > 0) * _LOADED_AROUND_S
-        around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
-        return measured_s + waits_s + around_s + starts_s(config)
+        around_s = _AROUND_S + (_NEIGHBOURS_S if on_chain.IP.of(config) == "6" else 0.0)
+        return measured_s + waits_s + around_s + on_chain.starts_s(config)
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
@@ -110,9 +98,9 @@ class ChainScenario(OnChain):
         A treatment that only forwards needs no ceiling. The profile has the needs of the undisturbed chain; only
         some isolations need it."""
         wanted = cls.profile_run(config)
-        if not forwards_only(config):
+        if not on_chain.forwards_only(config):
             ceiling = cls.plain_forwarding(config)
-            wanted[calibration_key(_CEILING, ceiling, CALIBRATED_FOR, NO_DIFFERENCE)] = ceiling
+            wanted[calibration_key(_CEILING, ceiling, on_chain.CALIBRATED_FOR, on_chain.NO_DIFFERENCE)] = ceiling
         return wanted
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -138,7 +126,7 @@ class ChainScenario(OnChain):
         commands += [
             tool.version_argv for length, tool in TRANSACTIONS if any(length.of(config) > 0 for config in configs)
         ]
-        return {argv[0]: argv for argv in commands} | implementation_versions(configs)
+        return {argv[0]: argv for argv in commands} | on_chain.implementation_versions(configs)
 
     def facts_by_chapter(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the facts of the base class, then ('offloads', {attachment: its links' offloads on the bare host})."""

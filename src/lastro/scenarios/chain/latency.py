@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from lastro.functions.dpi import SIGNATURE
 from lastro.instruments import iperf3
@@ -11,6 +10,7 @@ from lastro.instruments.ab import CRR_S, Ab
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.iperf3_tcp import TCP_STREAMS
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, LOADED_S, PROBE_INTERVAL_MS, Irtt, without_own_lateness
+from lastro.instruments.load_generator import Direction
 from lastro.instruments.ping import MARKED_PERCENT, PATTERN, PING_INTERVAL_MS, PING_S, Ping, echo_requests, idle_reading
 from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.platforms.base import AVAILABLE, Availability, Instance
@@ -39,7 +39,7 @@ class IdleByIrtt(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        probed = Irtt().probe(client, server, target, PING_S.of(settings), settings, watch)
+        probed = Irtt().probe(Direction(client, server, target), PING_S.of(settings), settings, watch)
         if not probed.trips_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
         reading = idle_reading(probed.trips_ms, probed.sent, Irtt.packet_bytes)
@@ -97,22 +97,15 @@ class BesideTcp(Instrument):
     def measure(
         self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        with _streaming(client, server, target, settings):
+        port, seconds = str(iperf3.PORT), LOADED_S.of(settings) + _MARGIN_S
+        stream = ["iperf3", "--client", target, "--port", port, "--time", f"{seconds:.0f}", "--forceflush"]
+        stream += ["--parallel", str(TCP_STREAMS.of(settings))]
+        with (
+            server.during(["iperf3", "--server", "--one-off", "--forceflush", "--port", port], "Server listening"),
+            client.during(stream, "connected to", _PATIENCE_S),
+        ):
             rest(_RAMP_S)
             return Irtt().measure(client, server, target, settings, watch)
-
-
-@contextmanager
-def _streaming(client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Iterator[None]:
-    """Stream TCP from the client to the server inside the block. Raises: CommandFailed; CommandTimeout."""
-    port, seconds = str(iperf3.PORT), LOADED_S.of(settings) + _MARGIN_S
-    stream = ["iperf3", "--client", target, "--port", port, "--time", f"{seconds:.0f}", "--forceflush"]
-    stream += ["--parallel", str(TCP_STREAMS.of(settings))]
-    with (
-        server.during(["iperf3", "--server", "--one-off", "--forceflush", "--port", port], "Server listening"),
-        client.during(stream, "connected to", _PATIENCE_S),
-    ):
-        yield
 
 
 def load_reasons(carried_bytes: int, elapsed_s: float, throughput_mbit_s: float) -> list[str]:

@@ -1,22 +1,26 @@
-"""The measurements of a chain's trial: instruments one after the other, with meters and witnesses around them."""
+"""The measurements of a chain's trial: instruments one after the other, with meters and witnesses around them.
+
+Several chains are measured at the same time, each with its own client and server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from lastro import validity
 from lastro.functions.dpi import Dpi
+from lastro.instruments.base import Instrument, Watch
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import UDP_S, Iperf3Udp
 from lastro.instruments.irtt import LOADED_S
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.meters.usage import UsageMeter
-from lastro.results.samples import Metric, Outcome, Reading
+from lastro.results.samples import Metric, Outcome, Reading, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import (
     TRANSACTIONS,
@@ -26,14 +30,13 @@ from lastro.scenarios.chain.latency import (
     missed_redirections,
     signed,
 )
-from lastro.scenarios.chain.side_by_side import combined, measure_on_all, of_host
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, OFFLOADS, frames_of, judge_frames
 from lastro.scenarios.shared.impaired_link import Impairment
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
-from lastro.scenarios.shared.simultaneous import MEMORY, overlap_reasons, prefixing_reasons
+from lastro.scenarios.shared.simultaneous import MEMORY, OVERLAP, at_the_same_time, overlap_reasons, prefixing_reasons
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.scenarios.shared.window import Meters
 from lastro.study.model import DAY_S, Setting
@@ -41,10 +44,19 @@ from lastro.testbed import Testbed
 
 GAP_S = Setting("gap_s", 1.0, "pause between two measurements", 0, DAY_S)
 COST = Metric(
-    "cpu_per_gbit",
-    "s/Gbit",
-    "lower",
+    "cpu_per_gbit", "s/Gbit", "lower",
     "CPU seconds of the host for each Gbit of TCP payload, interrupts included; without the neighbour and Lastro",
+)  # fmt: skip
+THROUGHPUT = "throughput"  # of TCP, on each chain
+TOTAL, WORST, FAIRNESS = "host_throughput", "worst_throughput", "throughput_fairness"
+SIDE_BY_SIDE = (  # of several chains
+    Metric(TOTAL, "Mbit/s", "higher", "TCP throughput of all chains together: what the whole host carries"),
+    Metric(WORST, "Mbit/s", "higher", "TCP throughput of the chain that got least"),
+    Metric(
+        FAIRNESS, "1", "higher", "Jain's index of the chains' TCP throughputs: 1 if all are equal, 1/n if one has all"
+    ),
+    replace(OVERLAP, summary="time in which all chains carried TCP, of that in which any did"),
+    MEMORY,
 )
 _DURING = "; during the TCP flow"
 METRICS = (
@@ -58,26 +70,19 @@ METRICS = (
 
 def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
-    with ExitStack() as stack:
-        awake = stack.enter_context(awake_cpus(testbed)) if CPUS_IDLE.of(config) == AWAKE else None
+    with awake_cpus(testbed) if CPUS_IDLE.of(config) == AWAKE else nullcontext() as awake:
         if awake:
             standing = replace(standing, own_cgroups=(*standing.own_cgroups, awake.group))
-        _measure(testbed, config, standing, awake, outcome)
+        window = standing.window(testbed, config)
+        with window:
+            carrying = _run_instruments(testbed, config, standing, awake, outcome)
+        used = window.usage.read()
+        outcome.measurements.update({**window.host.read(), **used, **carrying})
+        outcome.measurements[MEMORY.name] = used["chain_memory"] / len(standing.chains)
+        outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
+        window.judge(outcome)
         if awake:
             awake.note(outcome)
-
-
-def _measure(
-    testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
-) -> None:
-    window = standing.window(testbed, config)
-    with window:
-        carrying = _run_instruments(testbed, config, standing, awake, outcome)
-    used = window.usage.read()
-    outcome.measurements.update({**window.host.read(), **used, **carrying})
-    outcome.measurements[MEMORY.name] = used["chain_memory"] / len(standing.chains)
-    outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
-    window.judge(outcome)
 
 
 def _run_instruments(
@@ -191,10 +196,7 @@ def _judge_frames(flows: Sequence[_Flow], config: Config, outcome: Outcome) -> N
 
 
 def _work_s(watch: Meters, windows: Sequence[validity.Window]) -> float:
-    """Return the CPU seconds that the chains took, without Lastro's.
-
-    `windows` are the times of the commands on the chains. Each contains all CPU time of Lastro meanwhile, so the
-    largest value is used."""
+    """Return the CPU seconds of the chains; each of their commands' windows has all CPU time of Lastro meanwhile."""
     return watch.work_s(max((each.cpu_s or 0.0 for each in windows), default=0.0))
 
 
@@ -210,3 +212,52 @@ def _cost_of_carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[
     if payload_bytes:
         measurements[COST.name] = work_s / (8 * payload_bytes / 1e9)
     return measurements
+
+
+def measure_on_all(
+    testbed: Testbed, instrument: Instrument, chains: Sequence[Chain], settings: Config, watch: Watch
+) -> tuple[list[Reading], list[validity.Window]]:
+    """Measure on all chains; return as `at_the_same_time`, with readings in the order of the chains. Raises: as it."""
+    calls = [partial(instrument.measure, chain.source, chain.sink, chain.path.sink, settings) for chain in chains]
+    return at_the_same_time(testbed, calls, watch)
+
+
+def combined(readings: Sequence[Reading]) -> Reading:
+    """Return one reading for all chains: means of measurements, and series with the samples of one chain after another.
+
+    Payload bytes are added up. A measurement that one of the chains lacks is left out."""
+    first, *others = readings
+    if not others:
+        return first
+    common = [name for name in first.measurements if all(name in other.measurements for other in others)]
+    units: dict[str, str] = {}
+    samples: dict[str, list[float]] = {}
+    reasons: list[str] = []
+    notes = dict(first.notes)
+    for number, reading in enumerate(readings, 1):
+        for series in reading.series:
+            units[series.name] = series.unit
+            samples.setdefault(series.name, []).extend(series.values)
+        reasons += [f"chain {number}: {reason}" for reason in reading.invalid_because]
+        if number > 1 and reading.notes:
+            notes[f"chain {number}"] = reading.notes
+    return replace(
+        first,
+        measurements={name: fmean(reading.measurements[name] for reading in readings) for name in common},
+        series=tuple(Series(name, unit, tuple(samples[name])) for name, unit in units.items()),
+        payload_bytes=sum(reading.payload_bytes for reading in readings),
+        invalid_because=tuple(reasons),
+        remarks=tuple(dict.fromkeys(remark for reading in readings for remark in reading.remarks)),
+        notes=notes,
+    )
+
+
+def of_host(throughputs: Sequence[float], windows: Sequence[validity.Window]) -> dict[str, float]:
+    """Return the total and the worst TCP throughput, their fairness, and the overlap in time, by metric.
+
+    `throughputs` has a value for each chain, and `windows` the times of the chains' commands. Without windows, the
+    result has no overlap. Source of the index of fairness: Jain, Chiu and Hawe, DEC-TR-301 (1984)."""
+    squares = sum(rate**2 for rate in throughputs)
+    fairness = {FAIRNESS: sum(throughputs) ** 2 / (len(throughputs) * squares)} if squares else {}
+    overlap = {OVERLAP.name: validity.overlap_percent(windows)} if windows else {}
+    return {TOTAL: sum(throughputs), WORST: min(throughputs), **overlap, **fairness}

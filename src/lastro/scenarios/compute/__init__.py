@@ -24,19 +24,11 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import Config, chosen_part, isolation_level, isolations_of, platform_level, slowdown, start_s
+from lastro.scenarios.shared import resources
 from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.resources import (
-    CPUS,
-    KERNEL_BYTES,
-    RESOURCES,
-    check_resources,
-    expected_cpus,
-    limited_spec,
-    limits_of,
-)
 from lastro.scenarios.shared.storage import reported_storage, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -62,11 +54,6 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
             by_name |= {metric.name: metric for metric in info.cls.metrics}
     by_name |= {metric.name: metric for metric in own}
     return tuple(by_name.values())
-
-
-def workload(config: Config) -> Workload:
-    """Return the workload instrument of a treatment with its options. Raises: as `make_part`."""
-    return chosen_part(Workload, config)
 
 
 InstanceStarter = Callable[[Workload], AbstractContextManager[Instance]]
@@ -99,9 +86,9 @@ class WorkloadProbes:
         On every platform, memory is set aside for the kernel of a virtual machine, so that all platforms run the same
         task."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
-        if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
+        if memory_bytes is None or needed <= memory_bytes * 63 // 64 - resources.KERNEL_BYTES:
             return AVAILABLE
-        least_mib = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
+        least_mib = math.ceil((needed + resources.KERNEL_BYTES) * 64 / 63 / MIB)
         return Availability(
             f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
             f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument',
@@ -128,7 +115,7 @@ class ComputeScenario(OnPlatforms):
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    settings: ClassVar[tuple[Setting[Any], ...]] = (*RESOURCES, LIMIT_S, *HOST_LIMITS, MAX_TOOL_DRIFT)
+    settings: ClassVar[tuple[Setting[Any], ...]] = (*resources.RESOURCES, LIMIT_S, *HOST_LIMITS, MAX_TOOL_DRIFT)
     metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -146,7 +133,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def tool(cls, config: Config) -> Workload:
         """Return the workload of a treatment with its options. Raises: as `make_part`."""
-        return workload(config)
+        return chosen_part(Workload, config)
 
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:
@@ -164,7 +151,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         try:
-            work_s = cls.tool(config).expected_s(expected_cpus(config), slowdown(config))
+            work_s = cls.tool(config).expected_s(resources.expected_cpus(config), slowdown(config))
         except LastroError:  # what cannot run takes no time
             return 0.0
         return start_s(config) + _AROUND_S + work_s
@@ -178,8 +165,8 @@ class ComputeScenario(OnPlatforms):
                 brief = cls.tool(config).brief()
             except LastroError:
                 continue
-            work_s = brief.expected_s(expected_cpus(config), slowdown(config))
-            place = platform_level(config), isolation_level(config), CPUS.of(config)
+            work_s = brief.expected_s(resources.expected_cpus(config), slowdown(config))
+            place = platform_level(config), isolation_level(config), resources.CPUS.of(config)
             brief_s[(*place, brief.name, *brief.chosen.values())] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(brief_s.values())
 
@@ -189,7 +176,7 @@ class ComputeScenario(OnPlatforms):
             return availability
         try:
             platform, tool = self.pool.get(level), self.tool(config)
-            spec = limited_spec(config, self.testbed, _ROLE)
+            spec = resources.limited_spec(config, self.testbed, _ROLE)
         except LastroError as error:
             return unavailable(error)
         availability = self._workloads.availability(
@@ -217,7 +204,7 @@ class ComputeScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
-        spec = limited_spec(config, self.testbed, _ROLE)
+        spec = resources.limited_spec(config, self.testbed, _ROLE)
         isolations, tool = isolations_of(config), self.tool(config)
         with (
             clock_kept(self.testbed, config, outcome),
@@ -225,10 +212,10 @@ class ComputeScenario(OnPlatforms):
         ):
             instance = everyone[_ROLE]
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
-            reasons, seen = check_resources(self.testbed, instance)
+            reasons, seen = resources.check_resources(self.testbed, instance)
             outcome.invalidate(reasons)
             under = storage(platform, instance)
-            outcome.notes |= {"limits": {_ROLE: limits_of(spec)}, **seen, "storage": under}
+            outcome.notes |= {"limits": {_ROLE: resources.limits_of(spec)}, **seen, "storage": under}
             outcome.add_condition(reported_storage(under))
             built.note(outcome)
             self.testbed.flush()

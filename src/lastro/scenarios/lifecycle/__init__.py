@@ -114,9 +114,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("stop", "ms", "lower", "time to remove an instance completely, after its links; mean"),
         Metric("start_all", "ms", "lower", "time to create and start all instances of the trial, without their links"),
         Metric(
-            "memory",
-            "MiB",
-            "lower",
+            "memory", "MiB", "lower",
             "memory charged to its cgroup, its monitor and the platform's daemons, per idle instance",
         ),
         Metric("memory_host", "MiB", "lower", "decrease of the host's available memory, per instance", signed=True),
@@ -125,7 +123,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("disk_host", "MiB", "lower", "space used on the file system below them, per instance", signed=True),
         Metric("processes", "1", "lower", "processes on the host, per idle instance"),
         Metric("capacity", "1", "higher", "most instances that ran at the same time; limited by host or study"),
-    )
+    )  # fmt: skip
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -215,21 +213,18 @@ def _record_lifecycles(outcome: Outcome, all_times: Sequence[InstanceTimes], *, 
     """Add the mean times of the instances to `outcome`, and series with the times of each instance, in ms.
 
     `together` is true if the instances were started at the same time; `start_all` depends on it."""
-    for name in ("start", "first_command", "first_packet", "stop"):
+    means = ("start", "first_command", "first_packet", "stop")
+    for name in (*means, "create", "port", "command", "packet"):
         values = tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times)
-        outcome.measurements[name] = math.fsum(values) / len(values)
         outcome.series.append(Series(name, "ms", values))
-    for name in ("create", "port", "command", "packet"):
-        outcome.series.append(
-            Series(name, "ms", tuple(1000 * float(getattr(times, f"{name}_s")) for times in all_times))
-        )
+        if name in means:
+            outcome.measurements[name] = math.fsum(values) / len(values)
+    all_s = math.fsum(times.start_s for times in all_times)
     if together:
-        created_s = max(times.began_s + times.create_s for times in all_times) - min(
-            times.began_s for times in all_times
-        )
-        outcome.measurements["start_all"] = 1000 * (created_s + max(times.port_s for times in all_times))
-    else:
-        outcome.measurements["start_all"] = 1000 * math.fsum(times.start_s for times in all_times)
+        created_s = max(times.began_s + times.create_s for times in all_times)
+        began_s = min(times.began_s for times in all_times)
+        all_s = created_s - began_s + max(times.port_s for times in all_times)
+    outcome.measurements["start_all"] = 1000 * all_s
 
 
 def _record_footprint(outcome: Outcome, footprint: Footprint, usage: Sequence[Usage]) -> None:

@@ -23,50 +23,21 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
 from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import (
-    CalibrationKind,
-    Config,
-    chosen_class,
-    links_level,
-    platform_level,
-    shares_kernel,
-)
+from lastro.scenarios.base import CalibrationKind, Config, chosen_class, links_level, platform_level, shares_kernel
+from lastro.scenarios.load import measuring
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.latency import AT, DEFAULT_AT, OFF, ONE_WAY, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
-from lastro.scenarios.load.measuring import (
-    COST_S,
-    METRICS,
-    SEARCH,
-    SEARCH_SETTINGS,
-    SIDE_BY_SIDE,
-    bounds_of,
-    goals_of,
-    measure,
-    require_order,
-    traffic_of,
-)
 from lastro.scenarios.load.probing import BOTH, DIRECTION, FORWARD, LoadProbes
 from lastro.scenarios.load.steering import GENERATOR_CPU, SHARED_CPU, STEERING, apart, short_buffer, steer
+from lastro.scenarios.shared import on_chain
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.function_row import CHAINS, LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
 from lastro.scenarios.shared.impaired_link import LINK_SETTINGS, Impairment
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    IP,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
-    implementation_versions,
-    n_chains,
-    require_no_xdp_on_cards,
-    starts_s,
-)
 from lastro.scenarios.shared.simultaneous import MIN_OVERLAP, has_several_chains
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Setting, Study
@@ -78,26 +49,26 @@ _PROBE_S = 0.15  # what a probe takes besides its time and the start of its gene
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
 
 
-class LoadScenario(OnChain):
+class LoadScenario(on_chain.OnChain):
     name = "load"
     summary = "the rates at which a network function meets goals of loss (PDR, NDR), beside a neighbour"
-    parts = (*OnChain.parts, "instrument")
+    parts = (*on_chain.OnChain.parts, "instrument")
     usable = {"instrument": (LoadGenerator,)}
     calibration_kinds = {
         _CEILING: CalibrationKind(float, optional=True),  # without it, a search takes a few more probes
-        PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
+        on_chain.PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        SIZE, FLOWS, IP, DIRECTION, STEERING, GENERATOR_CPU, *SEARCH_SETTINGS, COST_S, *LATENCY_SETTINGS, SETTLE_S,
-        IMPLEMENTATION, LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, *LINK_SETTINGS, *NEIGHBOUR_SETTINGS, *HOST_LIMITS,
-        MAX_DRIFT_PERCENT,
+        SIZE, FLOWS, on_chain.IP, DIRECTION, STEERING, GENERATOR_CPU, *measuring.SEARCH_SETTINGS, measuring.COST_S,
+        *LATENCY_SETTINGS, SETTLE_S, on_chain.IMPLEMENTATION, LENGTH, PLACEMENT, CHAINS, MIN_OVERLAP, *LINK_SETTINGS,
+        *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
-    metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (*measuring.METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
     leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        several = SIDE_BY_SIDE if has_several_chains(chosen) else ()
+        several = measuring.SIDE_BY_SIDE if has_several_chains(chosen) else ()
         return (*metrics_at(chosen.get(AT.name, DEFAULT_AT)), *several)
 
     @classmethod
@@ -124,14 +95,15 @@ class LoadScenario(OnChain):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        bounds = bounds_of(config)
-        n_probes, offered_s = bounds.expected(SEARCH.of(config), len(goals_of(config)))
+        bounds = measuring.bounds_of(config)
+        n_probes, offered_s = bounds.expected(measuring.SEARCH.of(config), len(measuring.goals_of(config)))
         generator = chosen_class(LoadGenerator, config)
-        around_s = generator.starts_s + n_chains(config) * _PROBE_S
-        others_s = bounds.warm_up_s + COST_S.of(config) + generator.step_s  # with a probe that has hardly any frames
+        around_s = generator.starts_s + on_chain.n_chains(config) * _PROBE_S
+        # The cost is measured with one more probe, which has hardly any frames.
+        others_s = bounds.warm_up_s + measuring.COST_S.of(config) + generator.step_s
         n_probes += 2 + bool(bounds.warm_up_s)
         waits_s = SETTLE_S.of(config) + latency_s(config)
-        return offered_s + others_s + n_probes * around_s + waits_s + _AROUND_S + starts_s(config)
+        return offered_s + others_s + n_probes * around_s + waits_s + _AROUND_S + on_chain.starts_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification without the generator's CPU, for a function or a neighbour; see `steering.apart`.
@@ -147,7 +119,7 @@ class LoadScenario(OnChain):
         if not (availability := super().availability(config)):
             return availability
         level, links = platform_level(config), links_level(config)
-        return self._probes.generator(part_name(config, "instrument"), links, level, self.ip_of(config))
+        return self._probes.generator(part_name(config, "instrument"), level, links, self.ip_of(config))
 
     # Calibrations
 
@@ -161,8 +133,8 @@ class LoadScenario(OnChain):
         wanted = cls.profile_run(without_latency)
         ceiling = cls.plain_forwarding(without_latency)
         if any(config[name] != ceiling[name] for name in ("isolation", "anomaly", "function", "implementation")):
-            named = (*CALIBRATED_FOR, "instrument", "frame_size")
-            wanted[calibration_key(_CEILING, ceiling, named, NO_DIFFERENCE)] = ceiling
+            named = (*on_chain.CALIBRATED_FOR, "instrument", "frame_size")
+            wanted[calibration_key(_CEILING, ceiling, named, on_chain.NO_DIFFERENCE)] = ceiling
         return wanted
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -178,20 +150,20 @@ class LoadScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
-            bounds = bounds_of(config, calibrated(calibrations, _CEILING))
-            longest_s = bounds.sum_s if SEARCH.of(config) == "binary" else bounds.final_s
-            longest_s = max(longest_s, bounds.warm_up_s, COST_S.of(config))
+            bounds = measuring.bounds_of(config, calibrated(calibrations, _CEILING))
+            longest_s = bounds.sum_s if measuring.SEARCH.of(config) == "binary" else bounds.final_s
+            longest_s = max(longest_s, bounds.warm_up_s, measuring.COST_S.of(config))
             for chain in standing.chains:
                 outcome.add_condition(steer(chain, STEERING.of(config)) | keep_addresses(chain, longest_s))
             outcome.add_condition(short_buffer(self.testbed.host, part_name(config, "instrument")))
             rest(SETTLE_S.of(config))
-            measure(self.testbed, config, standing, bounds, outcome)
+            measuring.measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         names = sorted({part_name(config, "instrument") for config in configs})
         generators = {name: registry.get(LoadGenerator, name).version_argv for name in names}
-        return implementation_versions(configs) | generators
+        return on_chain.implementation_versions(configs) | generators
 
 
 def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
@@ -199,7 +171,7 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
 
     Raises: Unavailable if not."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
-    require_no_xdp_on_cards(config)
+    on_chain.require_no_xdp_on_cards(config)
     kind = chosen_class(LoadGenerator, config)
     if Impairment.of(config) and DIRECTION.of(config) == BOTH:
         raise Unavailable(
@@ -216,11 +188,11 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
             f"{kind.name} is a thread of the host's kernel, and the source has a kernel of its own",
             'use instrument = "trafgen"',
         )
-    if refusal := kind.refusal(traffic_of(config)):
-        raise Unavailable(refusal, kind.remedy(traffic_of(config)))
+    if refusal := kind.refusal(measuring.traffic_of(config)):
+        raise Unavailable(refusal, kind.remedy(measuring.traffic_of(config)))
     if kind.spins:
         _require_cpu_for_each(kind, config, usable_cpus)
-    require_order(config)
+    measuring.require_order(config)
 
 
 def _require_cpu_for_each(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> None:
@@ -228,7 +200,7 @@ def _require_cpu_for_each(kind: type[LoadGenerator], config: Config, usable_cpus
 
     On the host's kernel, all are pinned to the first CPU. In virtual machines, each keeps one CPU of the host busy,
     and the function needs one more. Raises: Unavailable if they cannot."""
-    chains, directions = n_chains(config), 2 if DIRECTION.of(config) == BOTH else 1
+    chains, directions = on_chain.n_chains(config), 2 if DIRECTION.of(config) == BOTH else 1
     senders, n_cpus = chains * directions, len(usable_cpus)
     if senders == 1 or (not shares_kernel(config) and n_cpus > senders):
         return

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 
-from lastro.platforms.base import Instance
+from lastro.host.base import Completed
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
-from lastro.testbed import Testbed
 
 LONGEST_S = 200.0  # of a probe
 _CONDITION = "hardware addresses"
 _UNCHANGED = frozenset({"FAILED", "INCOMPLETE", "NOARP", "PERMANENT"})  # unknown addresses, or never asked for again
-
-_Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its standard input -> what it prints
 
 
 def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
@@ -37,30 +33,23 @@ def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
     asking = [role for role, each in chain.instances.items() if not (each.shares_kernel or each.takes_taps)]
     for role, instance in chain.instances.items():
         if role not in asking:
-            _make_permanent(partial(_of_instance, instance), version)
-    _make_permanent(partial(_of_namespace, bed, bed.dut), version)
+            if instance.takes_taps:  # the neighbours are those of the machine's kernel
+                _make_permanent(instance.run, ["ip"], version)
+            else:
+                _make_permanent(bed.host.run, ["ip", "-n", instance.netns], version)
+    _make_permanent(bed.host.run, ["ip", "-n", bed.dut], version)
     if version == "6":  # hosts of IPv6 ask for routers, too, as long as none answers
         for end, port in ((chain.source, SOURCE_PORT), (chain.sink, SINK_PORT)):
             end.set_sysctls({f"net.ipv6.conf.{port}.accept_ra": "0"})
     return {_CONDITION: f"asked for again by the network stack of {', '.join(asking)}"} if asking else {}
 
 
-def _make_permanent(ip: _Ip, version: str) -> None:
-    neighbours = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
+def _make_permanent(run: Callable[..., Completed], ip: Sequence[str], version: str) -> None:
+    neighbours = json.loads(run([*ip, f"-{version}", "-j", "neigh", "show"]).text or "[]")
     lines = [
         f"neigh replace {entry['dst']} lladdr {entry['lladdr']} dev {entry['dev']} nud permanent\n"
         for entry in neighbours
         if "lladdr" in entry and _UNCHANGED.isdisjoint(entry["state"])
     ]
     if lines:
-        ip(["-batch", "-"], "".join(lines))
-
-
-def _of_instance(instance: Instance, words: Sequence[str], stdin: str | None) -> str:
-    if instance.takes_taps:  # the neighbours are those of the machine's kernel
-        return instance.run(["ip", *words], stdin=stdin).text
-    return _of_namespace(instance.testbed, instance.netns, words, stdin)
-
-
-def _of_namespace(bed: Testbed, netns: str, words: Sequence[str], stdin: str | None) -> str:
-    return bed.host.run(["ip", "-n", netns, *words], stdin=stdin).text
+        run([*ip, "-batch", "-"], stdin="".join(lines))

@@ -17,11 +17,9 @@ _FEW_FPS, _SHORT_S = 100.0, 0.1  # a probe with hardly any frames; sockperf make
 _REPEATS = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
 _SENDERS = ("source", "sink")  # the sink sends only if the load has both directions
 COST = Metric(
-    "frames_per_cpu_s",
-    "1/s",
-    "higher",
+    "frames_per_cpu_s", "1/s", "higher",
     "frames that arrived for each CPU-second of the host, without the neighbour's and those in which a generator waits",
-)
+)  # fmt: skip
 FRAME_MEAN = Metric("frame_mean", "B", "neither", "mean size of the frames that the function received, as links count")
 METRICS = (
     COST,

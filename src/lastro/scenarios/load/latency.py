@@ -15,14 +15,14 @@ from typing import TypeVar
 from lastro.errors import InstrumentError
 from lastro.instruments.latency import (
     LATENCY_S,
-    STATISTICS,
+    WORDS,
     MeasurementDisturbed,
     RoundTrips,
     pack_histogram,
     percentiles_reading,
 )
 from lastro.instruments.load_generator import Direction, Traffic
-from lastro.instruments.sockperf_latency import SockperfLatency
+from lastro.instruments.sockperf_latency import ANSWERS_EVERY, SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.results.trial_notes import TrialNotes
@@ -48,28 +48,17 @@ _STARTS_S = 3.0  # what a measurement takes besides its time: sockperf sleeps fo
 _REPEATS = 2  # of a measurement that other work on the host disturbed
 _LATE = "{}, generator late"  # the name of a histogram that is in no figure
 _US = "µs"
-_WORDS = {
-    "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
-    "max": "maximum",
-}  # fmt: skip
-
 _Measured = TypeVar("_Measured")
 
 AT = Setting(
-    "at",
-    DEFAULT_AT,
-    "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
-    check=loads_of,
-    by_profile=True,
-    listed=True,
-)
+    "at", DEFAULT_AT, "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
+    check=loads_of, by_profile=True, listed=True,
+)  # fmt: skip
 ONE_WAY = Setting(
-    "one_way",
-    NO,
+    "one_way", NO,
     "delays in one direction, too, by captures at both ends: source and sink need the clock of one kernel",
-    choices=(NO, YES),
-    by_profile=True,
-)
+    choices=(NO, YES), by_profile=True,
+)  # fmt: skip
 OWN_DELAY_S = Setting(
     "own_delay_s", 3.0, "length of the measurement of the generator's own delay at each load", 1, DAY_S
 )
@@ -86,13 +75,13 @@ def metrics_at(at: object) -> tuple[Metric, ...]:
     for load in loads:
         text = f"packets sent and answers requested, per second, at {load.place}"
         metrics.append(Metric(load.load_metric, "1/s", "neither", text))
-        for name in STATISTICS:
-            text = f"{_WORDS[name]} of round trips at {load.place}"
+        for name in WORDS:
+            text = f"{WORDS[name]} of round trips at {load.place}"
             metrics.append(Metric(load.metric(name), _US, "lower", text))
-        for name in STATISTICS:
-            text = f"{_WORDS[name]} of one-way delays at {load.place}"
+        for name in WORDS:
+            text = f"{WORDS[name]} of one-way delays at {load.place}"
             metrics.append(Metric(load.one_way_metric(name), _US, "lower", text))
-            text = f"{_WORDS[name]} of the generator's own round trips, on its loopback, at {load.place}"
+            text = f"{WORDS[name]} of the generator's own round trips, on its loopback, at {load.place}"
             own_metrics.append(Metric(load.own_metric(name), _US, "neither", text))
     return (*metrics, *own_metrics)
 
@@ -116,7 +105,7 @@ def measure_latency(
     Each percentile is judged by the generator's own delay at the same load. Latency is measured only on a single chain,
     with one flow of one frame size over IPv4 from source to sink; otherwise, a remark reports that it is not.
 
-    Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `LatencyMeter`."""
+    Raises: InstrumentError when nothing was answered at a percentage of the PDR; as `round_trips`."""
     loads, tool = loads_of(AT.of(config)), SockperfLatency()
     if not loads:
         return
@@ -139,7 +128,7 @@ def measure_latency(
             answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
             ports = [(port, f"{sent}_bytes") for port, sent in hops_of(chain)]
             outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", moved, answered_bytes, ports))
-            lost = _lost_by_receiver(trips, moved, tool.answers_every)
+            lost = _lost_by_receiver(trips, moved, ANSWERS_EVERY)
             _record_own(load, rate_fps, own, outcome)
             _record(load, rate_fps, trips, own, outcome, lost)
             if ends:
@@ -181,7 +170,7 @@ def _counted(
 def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
     """Return whether to measure one-way delays; add a remark if the setting asks for it, but the clocks differ."""
     if ONE_WAY.of(config) == YES and not have_one_clock(chain):
-        names = [load.one_way_metric(name) for load in loads_of(AT.of(config)) for name in STATISTICS]
+        names = [load.one_way_metric(name) for load in loads_of(AT.of(config)) for name in WORDS]
         text = "source and sink have no common clock"
         outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, text, tuple(names)))
     return ONE_WAY.of(config) == YES and have_one_clock(chain)
@@ -192,8 +181,8 @@ def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
 
     In this case, the loads were smaller percentages of the true PDR, and latency grows with load."""
     relative_loads = [load for load in loads if load.fraction is not None]
-    names = [load.metric(name) for load in relative_loads for name in STATISTICS]
-    names += [load.one_way_metric(name) for load in relative_loads for name in STATISTICS]
+    names = [load.metric(name) for load in relative_loads for name in WORDS]
+    names += [load.one_way_metric(name) for load in relative_loads for name in WORDS]
     names += [load.load_metric for load in relative_loads]
     if marked := tuple(name for name in names if name in outcome.measurements):
         text = "the PDR is only a lower bound, so the load was a smaller percentage of the true PDR"
@@ -219,9 +208,7 @@ def _record_own(load: LatencyLoad, asked_fps: float, of_generator: RoundTrips, o
         outcome.add(percentiles_reading(of_generator.histogram, None, load.own_metric))
     else:
         outcome.histograms.append(pack_histogram(_LATE.format(load.own_histogram), of_generator.histogram))
-        outcome.add_caveat(
-            Remark(GENERATOR_DELAY, _late(of_generator, asked_fps), tuple(map(load.own_metric, STATISTICS)))
-        )
+        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(of_generator, asked_fps), tuple(map(load.own_metric, WORDS))))
 
 
 def _record(
@@ -240,7 +227,7 @@ def _record(
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
     if not _held_rate(trips, asked_fps):
-        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(trips, asked_fps), tuple(map(load.metric, STATISTICS))))
+        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(trips, asked_fps), tuple(map(load.metric, WORDS))))
         outcome.histograms.append(pack_histogram(_LATE.format(load.histogram), trips.histogram))
         return
     outcome.histograms.append(pack_histogram(load.histogram, trips.histogram))
@@ -259,7 +246,7 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
     """Add the percentiles of one-way delays at a load; only a caveat if the generator did not hold its rate."""
     if not _held_rate(trips, asked_fps):
         text = "the generator did not hold its rate"
-        outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, STATISTICS))))
+        outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, WORDS))))
         return
     delays = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
     outcome.histograms.append(pack_histogram(load.one_way_histogram, delays.histogram))

@@ -137,13 +137,21 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
                 outcome.invalidate(link.rate_reasons(PDR, (1 - _PDR_LOSS) * carried_bytes, bounds.final_s))
                 since = [chain.counted() for chain in chains]
                 at_pdr = measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
-                _record_side_by_side(len(chains), pdr.lower_fps, at_pdr, outcome)
+                outcome.measurements |= {
+                    PDR_PER_CHAIN.name: pdr.lower_fps / len(chains),
+                    WORST_LOSS.name: 100 * at_pdr.loss_ratio,
+                    MEMORY.name: outcome.measurements["chain_memory"] / len(chains),
+                }
+                extend_marks(outcome, PDR, PDR_PER_CHAIN.name)
             else:
                 leave_out(config, searched, outcome)
             for chain, first, last in zip(chains, counted, since, strict=True):
                 with prefixing_reasons(outcome, chain, len(chains)):
                     _judge_path(prober, generator.name, chain, first, last, IMPLEMENTATION.of(config), outcome)
-            _judge_probes(prober, generator.name, outcome)
+            outcome.invalidate(prober.size_reasons())
+            if prober.overdue:
+                outcome.notes["frames_after_their_probe"] = prober.overdue
+            outcome.notes["witness"] = {generator.name: prober.moved}
             _judge_overlap(generator.name, searched.probes, bounds.final_s, config, outcome)
         if pdr:
             measure_latency(testbed, config, standing.chain, traffic, pdr.lower_fps, outcome)
@@ -170,24 +178,6 @@ def _judge_path(
     note_witness(outcome, "interfaces", "frames sent and received at every hop", roles)
     carried_bytes = prober.carried_bytes(chain.path.chain)
     judge_crossings(generator, chain, counted, carried_bytes, implementation, outcome)
-
-
-def _judge_probes(prober: Prober, generator: str, outcome: Outcome) -> None:
-    outcome.invalidate(prober.size_reasons())
-    if prober.overdue:
-        outcome.notes["frames_after_their_probe"] = prober.overdue
-    outcome.notes["witness"] = {generator: prober.moved}
-
-
-def _record_side_by_side(n: int, pdr_fps: float, at_pdr: Probe, outcome: Outcome) -> None:
-    """Add PDR and memory per chain, and the largest loss of a chain; extend remarks on the PDR to the PDR per chain."""
-    memory_mib = outcome.measurements["chain_memory"]
-    outcome.measurements |= {
-        PDR_PER_CHAIN.name: pdr_fps / n,
-        WORST_LOSS.name: 100 * at_pdr.loss_ratio,
-        MEMORY.name: memory_mib / n,
-    }
-    extend_marks(outcome, PDR, PDR_PER_CHAIN.name)
 
 
 def _judge_overlap(generator: str, probes: Sequence[Probe], final_s: float, config: Config, outcome: Outcome) -> None:

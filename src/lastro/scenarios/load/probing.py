@@ -22,17 +22,15 @@ from itertools import pairwise
 
 from lastro import registry
 from lastro.errors import InstrumentError
-from lastro.functions.base import Function
 from lastro.grouping import by_key
 from lastro.instruments.base import UNWATCHED
 from lastro.instruments.load_generator import Direction, LoadGenerator, SentLoad, Traffic
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.shared.chain import Chain, deployed, hops_of
-from lastro.scenarios.shared.probes import ChainProbes
+from lastro.scenarios.shared.chain import Chain, hops_of
+from lastro.scenarios.shared.probes import ChainProbes, once
 from lastro.scenarios.shared.simultaneous import at_the_same_time
-from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.validity import overlap_percent
@@ -363,14 +361,10 @@ _SIZE = "128"  # large enough for every generator and version of IP
 
 
 class LoadProbes(ChainProbes):
-    def generator(self, name: str, attachment: str, platform: str, ip: str = "4") -> Availability:
+    @once
+    def generator(self, name: str, platform: Platform, attachment: str, ip: str) -> Availability:
         """Return whether the generator's frames arrive over this attachment on this platform, by sending some."""
-        return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
-
-    def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:
-        links = self._attachments.get(attachment)
-        forwarding = registry.get(Function, NONE)()
-        with deployed(self._testbed, platform, links, forwarding, offloads=False, ip=ip) as chain:
+        with self._forwarding(attachment, platform, offloads=False, ip=ip) as chain:
             prober = Prober(self._testbed, chain, registry.get(LoadGenerator, name)(), Traffic.of(_SIZE, ip=ip))
             with prober.ready():
                 try:

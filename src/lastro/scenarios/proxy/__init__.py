@@ -55,11 +55,9 @@ from lastro.study.model import Setting
 from lastro.testbed import with_new_dut
 
 BARE_PROXIES = Setting(
-    "bare_proxies",
-    "processes",
-    "several proxies on the bare host: a process for each, or one with many ports",
+    "bare_proxies", "processes", "several proxies on the bare host: a process for each, or one with many ports",
     choices=("processes", "ports"),
-)
+)  # fmt: skip
 CACHE_MB = Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000)
 CACHE_OBJECT_KB = Setting(
     "cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000
@@ -228,16 +226,9 @@ class ProxyScenario(OnLinks):
         )
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
+        limits = self._resources(config)
         starter = ProxyStarter(
-            nodes,
-            platform,
-            links,
-            client,
-            origin.page,
-            options,
-            self._resources(config),
-            shared=shared,
-            confined=confined,
+            nodes, platform, links, client, origin.page, options, limits, shared=shared, confined=confined
         )
         before = MemoryInUse.on(nodes.dut.testbed.host)
         if idle := max(0, INSTANCES.of(config) - PROXIES.of(config)):

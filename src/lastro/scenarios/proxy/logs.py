@@ -36,7 +36,10 @@ def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> No
     wrong = {key: count for key, count in asked.items() if key[1:] != (200, standing.origin.page.length_bytes)}
     if wrong:
         reasons.append(f"the server did not answer all requests completely: {wrong}")
-    outcome.invalidate([*reasons, *_source_reasons(standing, {client for client, _, _ in asked})])
+    known = {proxy.seen_as for proxy in standing.proxies} or {standing.nodes.client.address}
+    if (seen := {client for client, _, _ in asked}) != known:
+        reasons.append(f"requests came to the server from {sorted(seen)} instead of {sorted(known)}")
+    outcome.invalidate(reasons)
 
 
 def _wait_for_logs(
@@ -48,7 +51,13 @@ def _wait_for_logs(
     After a deadline, return what the logs have."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
-        asked, served = standing.origin.asked(), _read_proxy_logs(standing)
+        asked = standing.origin.asked()
+        # Proxies that share a log are distinguished by their ports.
+        logs = {first.instance.spec.name: first.running.served() for first in standing.first_of_each_instance}
+        served = {
+            proxy.hosted.number: logs[proxy.instance.spec.name].get(proxy.hosted.listens_at, RequestCounts())
+            for proxy in standing.proxies
+        }
         n_served = sum(requests.results.total() for requests in served.values())
         if (asked.total() >= of_server and n_served >= of_proxies) or time.monotonic() > deadline_s:
             return asked, served
@@ -70,15 +79,6 @@ def _served_reasons(
     ]
 
 
-def _read_proxy_logs(standing: RunningProxies) -> dict[int, RequestCounts]:
-    """Return {proxy number: requests in its log}. Proxies that share a log are distinguished by their ports."""
-    by_server = {first.instance.spec.name: first.running.served() for first in standing.first_of_each_instance}
-    return {
-        proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, RequestCounts())
-        for proxy in standing.proxies
-    }
-
-
 def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> list[str]:
     """Return a reason for each proxy whose log has another client address than that of the client's role.
 
@@ -89,11 +89,3 @@ def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts
         for number, requests in served.items()
         if requests.clients - {client}
     ]
-
-
-def _source_reasons(standing: RunningProxies, seen: set[str]) -> list[str]:
-    """Return a reason unless `seen`, the addresses in the server's log, are exactly those expected; else [].
-
-    `Proxy.seen_as` of all proxies are expected or, without proxies, the client's address."""
-    known = {proxy.seen_as for proxy in standing.proxies} or {standing.nodes.client.address}
-    return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

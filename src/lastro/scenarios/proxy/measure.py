@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -37,10 +37,7 @@ METRICS = (
     Metric("dut_cpu_time", "ms", "lower", "CPU time of the DUT per request, its kernel's work for the links included"),
     Metric("dut_cpus", "CPU", "lower", "CPUs that the DUT keeps busy for the requests: the same, times their rate"),
     Metric(
-        "dut_memory",
-        "MiB",
-        "lower",
-        "memory in use on the DUT after the load, less that before the proxies",
+        "dut_memory", "MiB", "lower", "memory in use on the DUT after the load, less that before the proxies",
         signed=True,
     ),
     Metric(
@@ -49,13 +46,11 @@ METRICS = (
     Metric("softirq_time", "ms", "lower", "CPU time of the DUT's kernel in interrupts per request, links included"),
     Metric("proxy_start", "ms", "lower", "time to create and start an instance, until it has its network; mean of all"),
     Metric(
-        "proxy_answer",
-        "ms",
-        "lower",
+        "proxy_answer", "ms", "lower",
         "time to start an instance, plus that from its proxy's start until the first answer; mean of all instances",
     ),
     Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
-)
+)  # fmt: skip
 # Metrics that show the bottleneck. For an open loop, only its times do: its rate is the one that was asked for.
 TIMES, RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
 # These include JMeter's own start and warm-up, and requests besides the load, so no study of a paper uses them.
@@ -127,9 +122,8 @@ def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Ite
     # By default, a cgroup weighs as much as one process. On the paper's host, each process had its own weight.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
     spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
-    with ExitStack() as stack:
-        instance = stack.enter_context(standing.native.start(dut.testbed, spec))
-        yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly)
+    with standing.native.start(dut.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
+        yield Disturbance(neighbour, anomaly)
 
 
 def measure(standing: RunningProxies, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:

@@ -105,10 +105,13 @@ class ProxyStarter:
             started.append(manager)
             return proxies
 
-        try:
-            futures = run_all([partial(enter, manager) for manager in managers], _AT_ONCE)
-        finally:
-            stack.callback(_end_all, started)
+        def end_all() -> None:
+            """End proxies concurrently, since each exec into an instance takes time."""
+            for future in run_all([partial(proxy.__exit__, None, None, None) for proxy in started], _AT_ONCE):
+                future.result()
+
+        stack.callback(end_all)
+        futures = run_all([partial(enter, manager) for manager in managers], _AT_ONCE)
         self.ended_s = time.monotonic()
         return [proxy for future in futures for proxy in future.result()]
 
@@ -155,12 +158,6 @@ class ProxyStarter:
         answer_s = times.start_s + (time.monotonic() - began_s)
         seen_as = self._links.seen_as(hosted, self._nodes.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, times.start_s, answer_s)
-
-
-def _end_all(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
-    """End proxies concurrently, since each exec into an instance takes time."""
-    for future in run_all([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
-        future.result()
 
 
 def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> None:

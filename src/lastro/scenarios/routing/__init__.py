@@ -73,17 +73,9 @@ class RoutingScenario(OnLinks):
     figures = FIGURES
     sized = TOPOLOGIES
     settings = (
-        TOPOLOGY,
-        IMPLEMENTATION,
-        HELLO_S,
-        NETWORK_TYPE,
-        TIMERS,
-        FAILURE,
-        QUIET_S,
-        *PHASES,
-        MAX_DRIFT_PERCENT,
+        TOPOLOGY, IMPLEMENTATION, HELLO_S, NETWORK_TYPE, TIMERS, FAILURE, QUIET_S, *PHASES, MAX_DRIFT_PERCENT,
         *HOST_LIMITS,
-    )
+    )  # fmt: skip
     metrics = METRICS
 
     def __init__(self, testbed: Testbed | None) -> None:

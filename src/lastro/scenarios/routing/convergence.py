@@ -154,9 +154,7 @@ class LifecycleRun:
             self._judge_end("convergence after the failure", ended_s)
             with recorder.phase("recovery"):
                 back_s = network.marks["back"] = network.mend(spare, carrier=carrier)
-                self._wait_for_convergence(
-                    "convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s
-                )
+                self._wait_for_convergence("convergence after the recovery", topology.routes(), back_s, dead_s)
             self._record_flow("recovery", flow)
         self._record_end("recovery", back_s)
         recorder.record_quiet(self._mark("recovered"))
@@ -172,10 +170,8 @@ class LifecycleRun:
     ) -> None:
         """Wait until all routers have the `expected` routes. Raises: PlatformError, with the differences, if not."""
         within_s, quiet_s = CONVERGE_S.of(self.recorder.config), QUIET_S.of(self.recorder.config)
-        reasons = wait_for_routes(
-            self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s
-        )
-        if reasons:
+        limits = {"quiet_s": quiet_s, "within_s": within_s, "unasked_s": unasked_s}
+        if reasons := wait_for_routes(self.network, expected, since_s, **limits):
             dead = self.network.dead()
             because = f"died: {shortened(dead)}; " if dead else ""
             raise PlatformError(f"no {what} within {within_s:g} s: {because}{shortened(reasons)}")
@@ -184,9 +180,8 @@ class LifecycleRun:
         """Invalidate the trial if link-state updates came after `ended_s`, when the exchange seemed to be over."""
         until_s = min(self.network.now_s(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
-            self.recorder.outcome.invalidate(
-                [f"the exchange had not ended: {late} link-state updates came after the {what}"]
-            )
+            reason = f"the exchange had not ended: {late} link-state updates came after the {what}"
+            self.recorder.outcome.invalidate([reason])
 
     def _record_end(self, phase: str, since_s: float) -> None:
         watch, recorder = self.network.watch, self.recorder
@@ -244,17 +239,15 @@ class LifecycleRun:
 
     def _record_flow(self, phase: str, flow: Flow | None) -> None:
         if flow is None:
-            self.recorder.outcome.notes["flow"] = (
-                "no path between two routers gets longer without the links that are cut"
-            )
+            reason = "no path between two routers gets longer without the links that are cut"
+            self.recorder.outcome.notes["flow"] = reason
             return
         converged_s = self.network.now_s()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
         if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
-            self.recorder.outcome.invalidate(
-                [f"the flow across the failure got no answer after the {phase}, with right routes"]
-            )
+            reason = f"the flow across the failure got no answer after the {phase}, with right routes"
+            self.recorder.outcome.invalidate([reason])
             return
         self.recorder.record(f"{phase}_lost", count_lost([number for _, number in answered]))
         if phase == "failure":
@@ -262,27 +255,19 @@ class LifecycleRun:
 
     def _adjacencies(self) -> None:
         """Record from the routers' logs when the last adjacency became full; invalidate the trial if one did not."""
-        network = self.network
-        recorder = self.recorder
-        ends = 2 * len(self.network.topology.links)
+        network, recorder = self.network, self.recorder
+        ends = 2 * len(network.topology.links)
         network.read_clocks()
         recorder.outcome.invalidate(network.clock_reasons(MAX_DRIFT_PERCENT.of(recorder.config) / 100))
         changes, marks = network.changes(), network.marks
-        at_s, n_full = last_full(changes, marks["begin"], marks["regular"])
-        if n_full != ends:
-            recorder.outcome.invalidate(
-                [f"{n_full} of {ends} ends of links had a full adjacency at the initial convergence"]
-            )
-        elif at_s is not None:
-            recorder.record("initial_adjacency", at_s - marks["begin"])
-        if "recovered" in marks:
-            at_s, n_full = last_full(changes, marks["back"], marks["recovered"])
+        initial = ("initial", "begin", "regular", "at the initial convergence")
+        recovery = ("recovery", "back", "recovered", "after the recovery")
+        for phase, since, until, when in (initial, recovery) if "recovered" in marks else (initial,):
+            at_s, n_full = last_full(changes, marks[since], marks[until])
             if n_full != ends:
-                recorder.outcome.invalidate(
-                    [f"{n_full} of {ends} ends of links had a full adjacency after the recovery"]
-                )
+                recorder.outcome.invalidate([f"{n_full} of {ends} ends of links had a full adjacency {when}"])
             elif at_s is not None:
-                recorder.record("recovery_adjacency", at_s - marks["back"])
+                recorder.record(f"{phase}_adjacency", at_s - marks[since])
 
     def _record_traffic(self) -> None:
         """Record series of OSPF packets by type and second since the first start, and the phases' marks."""

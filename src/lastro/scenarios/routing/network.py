@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -123,12 +123,11 @@ class RouterNetwork:
 
         Their times are converted to the host's monotonic clock."""
         changes = []
-        by_host = _converter_by_host(self.host_clocks or [self.testbed.host.clock().reading])
+        readings = self.host_clocks or [self.testbed.host.clock().reading]
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             samples = [sample for clocks in self.clocks if (sample := clocks[number])]
-            to_host_time = _converter_by_samples(*samples) if len(samples) == 2 else by_host
             for change in self.router.changes(log):
-                changes.append((number, replace(change, at_s=to_host_time(change.at_s))))
+                changes.append((number, replace(change, at_s=_on_host(change.at_s, samples, readings))))
         return changes
 
     def read_clocks(self) -> None:
@@ -173,25 +172,17 @@ def wall_offset_s(instance: Instance) -> float:
     return of_host.realtime_s - of_host.monotonic_s
 
 
-def _converter_by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
-    """Return a function that converts the host's wall clock to its monotonic clock, in seconds.
+def _on_host(real_s: float, samples: Sequence[ClockSample], readings: Sequence[ClockReading]) -> float:
+    """Convert an instance's wall clock to the host's monotonic clock, in seconds.
 
-    Since the wall clock may be adjusted, it uses the nearest of `readings`."""
-
-    def on_host(real_s: float) -> float:
-        nearest = min(readings, key=lambda reading: abs(real_s - reading.realtime_s))
-        return nearest.monotonic_s + real_s - nearest.realtime_s
-
-    return on_host
-
-
-def _converter_by_samples(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
-    """Return a function that converts an instance's wall clock to the host's monotonic clock, in seconds.
-
-    It corrects the drift between the two samples if the drift is significant."""
-    drift = validity.drift(before, after)
-    rate = drift.ratio if drift.significant and drift.ratio > 0 else 1.0
-    return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
+    If the instance has two `samples` of its own clock, a significant drift between them is corrected. Otherwise, its
+    clock is the host's, and since that may be adjusted, the nearest of `readings` is used."""
+    if len(samples) == 2:
+        before, drift = samples[0], validity.drift(*samples)
+        rate = drift.ratio if drift.significant and drift.ratio > 0 else 1.0
+        return before.host_s + (real_s - before.guest_real_s) / rate
+    nearest = min(readings, key=lambda reading: abs(real_s - reading.realtime_s))
+    return nearest.monotonic_s + real_s - nearest.realtime_s
 
 
 def parse_table(text: str) -> Table:

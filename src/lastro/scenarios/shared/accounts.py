@@ -52,22 +52,18 @@ class GuestCounters:
 
 METRICS = (
     Metric(
-        "instance_cpus",
-        "CPU",
-        "lower",
+        "instance_cpus", "CPU", "lower",
         "CPUs used by the instance during its work, as the host counts them, including those of a monitor",
     ),
     Metric(
-        "instance_memory",
-        "MiB",
-        "lower",
+        "instance_memory", "MiB", "lower",
         "memory peak of the instance under its workload, as the host counts it; page cache and monitor included",
     ),
     Metric("guest_cpus", "CPU", "lower", "CPUs used in a virtual machine, by its own kernel and clock"),
     Metric(
         "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
     ),
-)
+)  # fmt: skip
 SINCE_START = "since the instance's start: this host's kernel cannot reset it"  # of a memory peak
 # The metrics that do not depend on a guest's clock.
 BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})

@@ -20,11 +20,9 @@ from lastro.testbed import Testbed
 
 AS_IS, AWAKE = "as-is", "awake"
 CPUS_IDLE = Setting(
-    "cpus_idle",
-    AS_IS,
-    "CPUs while latency is measured: they halt as the kernel likes, or stay awake",
+    "cpus_idle", AS_IS, "CPUs while latency is measured: they halt as the kernel likes, or stay awake",
     choices=(AS_IS, AWAKE),
-)
+)  # fmt: skip
 _DRIVER = "/sys/devices/system/cpu/cpuidle/current_driver"
 _REQUEST = "exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3; echo awake; exec sleep infinity"
 _LOOP = "echo awake; exec timeout {limit_s} sh -c 'while :; do :; done'"

@@ -92,7 +92,7 @@ def deployed(
         for role, names in ports.items():
             host = platform_of_role.get(role, platform)
             capabilities = row.capabilities(role, implementation)
-            spec = instance_spec(testbed, _role_in_chain(role, number), capabilities, names, ip)
+            spec = instance_spec(testbed, f"{role}-{number + 1}" if number else role, capabilities, names, ip)
             starting.append(host.start(testbed, attachment.adapted_spec(isolate(spec, host), host)))
     with ExitStack() as stack:
         stack.enter_context(attachment.before_start(testbed, [platform, *hosts]))
@@ -124,11 +124,6 @@ def _ports(row: FunctionRow, path: ForwardingPath) -> dict[str, tuple[str, ...]]
     """Return {role: names of its ports} of a chain; roles are in the order of the path."""
     source, _, sink = ROLES
     return {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
-
-
-def _role_in_chain(role: str, number: int) -> str:
-    """Return the trial's name of a role in chain `number`, counted from 0: 'source' in the first, then 'source-2'."""
-    return f"{role}-{number + 1}" if number else role
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from lastro import validity
 from lastro.host.base import Host
@@ -29,17 +28,13 @@ def host_limits(config: Config) -> validity.HostLimits:
     return validity.HostLimits(MAX_STEAL_PERCENT.of(config), MAX_FOREIGN_CPUS.of(config))
 
 
-@dataclass(slots=True)
 class HostClocks:
     """The clocks of each distinct host, read when this object is made, to compare with later readings.
 
     Tools and the kernel's counters depend on these clocks."""
 
-    hosts: Sequence[Host]
-    _before: dict[Host, validity.ClockSample] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._before = {host: host.clock() for host in dict.fromkeys(self.hosts)}
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self._before = {host: host.clock() for host in dict.fromkeys(hosts)}
 
     def judge(self, outcome: Outcome, limit: float | None) -> None:
         """Invalidate the trial if a clock was set since the first reading, or if a remote host's drifted too much.

@@ -205,14 +205,11 @@ def _judge(host: Host, devices: Mapping[str, tuple[str, str]], wanted: Impairmen
             outcome.invalidate([f"the link towards the {role} had {actual} at the end instead of {wanted}"])
         elif not passed:
             outcome.invalidate([f"no packet passed the queueing discipline of the link towards the {role}"])
-        elif not _is_plausible(lost, passed + lost, wanted.loss_percent / 100):
-            text = f"the link towards the {role} lost {lost} of {passed + lost} packets"
-            outcome.invalidate([f"{text} instead of {wanted.loss_percent:g} %"])
+        else:
+            n, probability = passed + lost, wanted.loss_percent / 100
+            if abs(lost - n * probability) > _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1:
+                text = f"the link towards the {role} lost {lost} of {n} packets"
+                outcome.invalidate([f"{text} instead of {wanted.loss_percent:g} %"])
     known: Any = outcome.notes.get("impaired_link", {})
     outcome.notes["impaired_link"] = {**known, **notes}
     note_witness(outcome, "queueing disciplines", f"the last link: {wanted}, each way", list(devices))
-
-
-def _is_plausible(lost: int, n: int, probability: float) -> bool:
-    """Return whether `lost` of `n` packets is a plausible count if each is lost with this probability."""
-    return abs(lost - n * probability) <= _SIGMAS * math.sqrt(n * probability * (1 - probability)) + 1

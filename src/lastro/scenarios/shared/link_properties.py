@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from lastro.attachments.base import Attachment, Segment, made
-from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Port
-from lastro.scenarios.shared.property import Property, answering, unknown
+from lastro.scenarios.shared.property import Property, answering, unknown, unless_failed
 from lastro.study.requirement import OF_LINK
 from lastro.testbed import Testbed
 
@@ -52,22 +51,20 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
         ]
 
 
+@unless_failed(VLAN_FRAME)
 def _carries_tagged_frames(testbed: Testbed, a: Port, b: Port) -> Property:
     """Return whether a tagged frame (802.1Q) from member `a` arrives with its tag at the interface of member `b`."""
+    testbed.host.require("tcpdump", "apt-get install tcpdump")
+    source, target = _interface(a), _interface(b)
+    frame = _FRAME.format(target=target["address"], source=source["address"], tag=_TAG).replace(":", "")
+    capture = f"exec tcpdump -i {_PORT} -n -l --immediate-mode -c 1 'vlan {_TAG} and ether proto 0x88b5' 2>&1"
+    watch = testbed.host.spawn(["ip", "netns", "exec", b.netns, "sh", "-c", capture])
     try:
-        testbed.host.require("tcpdump", "apt-get install tcpdump")
-        source, target = _interface(a), _interface(b)
-        frame = _FRAME.format(target=target["address"], source=source["address"], tag=_TAG).replace(":", "")
-        capture = f"exec tcpdump -i {_PORT} -n -l --immediate-mode -c 1 'vlan {_TAG} and ether proto 0x88b5' 2>&1"
-        watch = testbed.host.spawn(["ip", "netns", "exec", b.netns, "sh", "-c", capture])
-        try:
-            watch.wait_line(_LISTENING, _LISTEN_S)
-            a.instance.run(["perl", "-e", _SEND, str(source["ifindex"]), frame])
-            has_arrived = watch.ended_within(_ARRIVE_S)
-        finally:
-            watch.stop()
-    except LastroError as error:
-        return Property(VLAN_FRAME, None, error.message)
+        watch.wait_line(_LISTENING, _LISTEN_S)
+        a.instance.run(["perl", "-e", _SEND, str(source["ifindex"]), frame])
+        has_arrived = watch.ended_within(_ARRIVE_S)
+    finally:
+        watch.stop()
     result = "arrived with it" if has_arrived else f"did not arrive within {_ARRIVE_S:g} s"
     return Property(
         VLAN_FRAME, has_arrived, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
@@ -78,26 +75,25 @@ def _interface(port: Port) -> dict[str, Any]:
     return next(link for link in port.instance.links() if link["ifname"] == port.name)
 
 
+@unless_failed(TUNNEL)
 def _carries_tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
     """Return whether a ping passes a VXLAN tunnel between two members."""
-    try:
-        with ExitStack() as stack:
-            for side, (port, other) in enumerate(((a, b), (b, a)), 1):
-                ends = f"local {port.ip} remote {other.ip}"
-                lines = [
-                    f"link add name tunnel type vxlan id 7 dev {port.name} {ends} dstport 4789",
-                    f"address add 198.19.200.{side}/24 dev tunnel",
-                    "link set tunnel up",
-                ]
-                stack.enter_context(made(testbed, port.netns, lines))
-            argv = ["ping", "-n", "-q", "-c", "1", "-w", str(_PING_S), "198.19.200.2"]
-            passed = a.instance.run(argv, check=False).returncode == 0
-    except LastroError as error:
-        return Property(TUNNEL, None, error.message)
+    with ExitStack() as stack:
+        for side, (port, other) in enumerate(((a, b), (b, a)), 1):
+            ends = f"local {port.ip} remote {other.ip}"
+            lines = [
+                f"link add name tunnel type vxlan id 7 dev {port.name} {ends} dstport 4789",
+                f"address add 198.19.200.{side}/24 dev tunnel",
+                "link set tunnel up",
+            ]
+            stack.enter_context(made(testbed, port.netns, lines))
+        argv = ["ping", "-n", "-q", "-c", "1", "-w", str(_PING_S), "198.19.200.2"]
+        passed = a.instance.run(argv, check=False).returncode == 0
     answered = "was answered" if passed else f"was not answered within {_PING_S} s"
     return Property(TUNNEL, passed, f"a ping through a VXLAN tunnel between two members {answered}")
 
 
+@unless_failed(SEEN)
 def _is_overheard(ports: Sequence[Port], third: Port | None) -> Property:
     """Return whether a third member's interface receives the frames of pings between the first two ports.
 
@@ -105,17 +101,12 @@ def _is_overheard(ports: Sequence[Port], third: Port | None) -> Property:
     switch sends to every member, such as ARP requests, do not count."""
     if third is None:
         return Property(SEEN, None, "a link has only two members")
-    try:
-        third.instance.run(["ip", "link", "set", "dev", third.name, "promisc", "on"])
-        before_bytes = _received_bytes(third)
-        target = ports[1].ip
-        ports[0].instance.run(
-            ["ping", "-n", "-q", "-c", str(_N_PINGS), "-s", str(_PING_BYTES), "-i", "0.01", "-W", "1", target]
-        )
-        time.sleep(0.1)
-        n_overheard = (_received_bytes(third) - before_bytes) // _PING_BYTES
-    except LastroError as error:
-        return Property(SEEN, None, error.message)
+    third.instance.run(["ip", "link", "set", "dev", third.name, "promisc", "on"])
+    before_bytes = _received_bytes(third)
+    ping = ["ping", "-n", "-q", "-c", str(_N_PINGS), "-s", str(_PING_BYTES), "-i", "0.01", "-W", "1", ports[1].ip]
+    ports[0].instance.run(ping)
+    time.sleep(0.1)
+    n_overheard = (_received_bytes(third) - before_bytes) // _PING_BYTES
     how = f"of {2 * _N_PINGS} frames between two members, {n_overheard} came to the interface of a third"
     return Property(SEEN, n_overheard >= _N_PINGS, how)
 

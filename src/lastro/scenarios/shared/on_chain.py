@@ -201,17 +201,11 @@ class OnChain(OnLinks):
         if values := sysctls_of(config):
             yield probes.sysctls(values, level)
         if Impairment.of(config):
-            yield self._can_be_impaired(config, level, links)
+            if LOSS.of(config) and self.offloads_of(config):
+                why = f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets"
+                yield Availability(why, f'set {OFFLOADS.name} = "{OFF}"')
+            yield probes.impaired(links, level, Impairment.of(config))
         yield from (probes.isolation(part, level) for part in parts_of(isolation_level(config)))
-
-    def _can_be_impaired(self, config: Config, level: str, links: str) -> Availability:
-        """Return whether the last link of the chain can be impaired as a treatment asks, on the platform `level`."""
-        if LOSS.of(config) and self.offloads_of(config):
-            return Availability(
-                f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets",
-                f'set {OFFLOADS.name} = "{OFF}"',
-            )
-        return self._probes.impaired(links, level, Impairment.of(config))
 
     @classmethod
     def profile_run(cls, config: Config) -> dict[str, Config]:
@@ -243,12 +237,9 @@ class OnChain(OnLinks):
         platforms = [split_platform(hop)[1] for hop in hops(functions_level(config))]  # "" for that of the treatment
         if PLACEMENT.of(config) == TOGETHER:
             platforms = platforms[:1]
+        function, length = NONE, len(platforms)
         if any(platforms):
-            function = join_hops([join_platform(NONE, level) for level in platforms])
-            length = 1
-        else:
-            function = NONE
-            length = len(platforms)
+            function, length = join_hops([join_platform(NONE, level) for level in platforms]), 1
         row: dict[str, Level] = {"function": function, LENGTH.name: length, PLACEMENT.name: EACH}
         return {**settings, **row, "isolation": NONE, "anomaly": NONE, "implementation": "kernel"}
 

@@ -10,17 +10,21 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Platform, Port
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.platform_footprint import footprint
-from lastro.scenarios.shared.property import Property, answering, unknown
+from lastro.scenarios.shared.property import Property, answering, unknown, unless_failed
 from lastro.study.requirement import OF_PLATFORM
 from lastro.testbed import Testbed
 
-KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED, *_ = OF_PLATFORM
+KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED, PACKAGES, IMAGE = OF_PLATFORM
 MOST_INTERFACES = 16
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MARK = "86391"  # an unusual number of seconds to sleep, by which a process is recognised on the host
 _PING_S, _TRIES = 5, 2
 _SEEN_S = 2.0  # until a started process or an added interface appears on the other side
+_ON_EVERY_SYSTEM = "required"  # the priority of packages that every Debian system has
+_DEPENDS = (
+    "apt-cache", "--installed", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
+    "--no-breaks", "--no-replaces", "--no-enhances",
+)  # fmt: skip
 
 
 def platform_properties(testbed: Testbed, platform: Platform, native: Platform, links: Attachment) -> list[Property]:
@@ -38,7 +42,8 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
             n //= 2
     else:
         properties = unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused)
-    return [*properties, _root_is_unprivileged(testbed, platform), *footprint(testbed, platform)]
+    further = (_root_is_unprivileged, _packages, _image)
+    return [*properties, *(find(testbed, platform) for find in further)]
 
 
 def _properties_with(
@@ -85,21 +90,19 @@ def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
 # Isolation: the kernel of the instance
 
 
+@unless_failed(KERNEL)
 def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
     """Return whether the instance has its own kernel, by its boot id.
 
     Some containers see a made-up boot id. So Lastro also looks for a process of the instance among those of the
     host."""
-    try:
-        inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
-        release = instance.run(["uname", "-r"]).text.strip()
-        if inside == testbed.host.read_text(_BOOT_ID).strip():
-            return Property(KERNEL, False, f"the boot id inside is the host's; release {release}")
-        if _is_on_host(testbed, instance):
-            how = f"the boot id inside is not the host's, but a process inside is one of the host's; release {release}"
-            return Property(KERNEL, False, how)
-    except (LastroError, OSError) as error:
-        return Property(KERNEL, None, str(error))
+    inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
+    release = instance.run(["uname", "-r"]).text.strip()
+    if inside == testbed.host.read_text(_BOOT_ID).strip():
+        return Property(KERNEL, False, f"the boot id inside is the host's; release {release}")
+    if _is_on_host(testbed, instance):
+        how = f"the boot id inside is not the host's, but a process inside is one of the host's; release {release}"
+        return Property(KERNEL, False, how)
     boot = "the boot id inside is not the host's" if inside else "there is no boot id inside"
     return Property(KERNEL, True, f"{boot}, and no process inside is one of the host's; release {release}")
 
@@ -165,20 +168,50 @@ def _wait_for_interface(instance: Instance, name: str) -> bool:
 # Privileges
 
 
+@unless_failed(UNPRIVILEGED)
 def _root_is_unprivileged(testbed: Testbed, platform: Platform) -> Property:
     """Return whether root inside an instance can be an unprivileged user of the host, by a user namespace."""
     if "user_namespace" not in platform.confines:
         why = "Lastro starts its instances as root, and cannot put them into a user namespace"
         return Property(UNPRIVILEGED, None, why)
     spec = instance_spec(testbed, "probe").with_security(user_namespace=True)
-    try:
-        with platform.start(testbed, spec) as instance:
-            texts = testbed.host.view.read([f"/proc/{pid}/status" for pid in instance.pids()]).values()
-    except LastroError as error:
-        return Property(UNPRIVILEGED, None, error.message)
+    with platform.start(testbed, spec) as instance:
+        texts = testbed.host.view.read([f"/proc/{pid}/status" for pid in instance.pids()]).values()
     users = sorted({int(line.split()[2]) for text in texts for line in text.splitlines() if line.startswith("Uid:")})
     if not users:
         return Property(UNPRIVILEGED, None, "the host does not show its processes")
     names = ", ".join(map(str, users))
     how = f"in a user namespace, its processes are of user {names} of the host; root started them"
     return Property(UNPRIVILEGED, 0 not in users, how)
+
+
+# What it needs on a host: packages, and the image from which its instances start
+
+
+@unless_failed(PACKAGES)
+def _packages(testbed: Testbed, platform: Platform) -> Property:
+    """Count the packages that the platform requires, with dependencies, and its program if that has no package."""
+    required, host = platform.requirements, testbed.host
+    program = f"{required.program}, which Debian does not package" if required.program else ""
+    if not required.packages:
+        return Property(PACKAGES, int(bool(program)), program or "it requires none")
+    listed = host.run([*_DEPENDS, *required.packages]).text.splitlines()
+    needed = {line.partition(":")[0] for line in listed if line and line[0] not in " <"}
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${Priority} ${Installed-Size}\n"]
+    lines = (line.split() for line in host.run(query).text.splitlines())
+    installed = {name: (priority, int(size_kib)) for name, priority, size_kib in lines}
+    if absent := [name for name in required.packages if name not in installed]:
+        return Property(PACKAGES, None, f"{', '.join(absent)}: not installed as a package of Debian")
+    sizes = [installed[name][1] for name in needed & installed.keys() if installed[name][0] != _ON_EVERY_SYSTEM]
+    how = f"{', '.join(required.packages)}, with dependencies: {sum(sizes) / 1024:.0f} MiB as installed here"
+    return Property(PACKAGES, len(sizes) + bool(program), "; ".join(filter(None, (how, program))))
+
+
+@unless_failed(IMAGE)
+def _image(testbed: Testbed, platform: Platform) -> Property:
+    """Return the size of the image from which the platform's instances start."""
+    files = platform.image_files(testbed)
+    lines = testbed.host.run(["du", "--summarize", "--total", "--block-size=1K", *map(str, files)]).text.splitlines()
+    total_kib = int(lines[-1].split()[0])
+    contents = "kernel, initramfs and disk" if len(files) > 1 else "the root filesystem"
+    return Property(IMAGE, round(total_kib / 1024), f"{contents}, in blocks on the host's disk")

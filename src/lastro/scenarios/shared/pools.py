@@ -13,7 +13,7 @@ from lastro.errors import ImageError, LastroError
 from lastro.host.base import ON_A_HOST
 from lastro.image.guest_hypervisor import HYPERVISORS
 from lastro.instruments.base import WORK_DIR
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.base import Availability, InstanceSpec, Platform, unavailable
 from lastro.platforms.native import Native
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.storage import storage
@@ -46,8 +46,9 @@ class MissingPlatform:
 class _PartPool(Generic[_Part]):
     """The parts of one kind in a session, by level; `preparations` has the transcripts of their preparations."""
 
-    def __init__(self, kind: type[_Part], testbed: Testbed, stack: ExitStack) -> None:
-        self._kind: type[_Part] = kind
+    _kind: type[_Part]
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
         self._ready: dict[str, _Part] = {}
         self.preparations: dict[str, list[dict[str, Any]]] = {}
@@ -69,8 +70,10 @@ class PlatformPool(_PartPool[Platform]):
     Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. `missing` has the platforms that are not
     available; they are not probed again. `spared_s` is the seconds that this has saved."""
 
+    _kind = Platform
+
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        super().__init__(Platform, testbed, stack)
+        super().__init__(testbed, stack)
         self.missing: dict[str, MissingPlatform] = {}
         self.spared_s = 0.0
         self._unchanged_native: Native | None = None
@@ -120,8 +123,11 @@ class PlatformPool(_PartPool[Platform]):
                 platform = self.get(name)
                 spec = InstanceSpec("residuals", "probe")
                 with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
+                    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
+                    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
+                    seen = {fact: line for fact, line in zip(_SEEN_INSIDE, lines, strict=False) if line}
                     of_files = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
-                    self._residuals[name] = {**_seen_inside(instance), **of_files, **platform.residuals(self._testbed)}
+                    self._residuals[name] = {**seen, **of_files, **platform.residuals(self._testbed)}
             except LastroError:  # a description must not invalidate a trial; the next one tries again
                 return {}
         return self._residuals[name]
@@ -144,17 +150,9 @@ def _with_guest_remedy(name: str, availability: Availability) -> Availability:
 class AttachmentPool(_PartPool[Attachment]):
     """The attachments of a session, keyed by level, each prepared on first use and torn down with the session."""
 
-    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
-        super().__init__(Attachment, testbed, stack)
+    _kind = Attachment
 
     def residuals(self, name: str) -> dict[str, str]:
         """Return `Attachment.residuals` of this level by '{level}: {name}'; {} unless the attachment is prepared."""
         residuals = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in residuals.items()}
-
-
-def _seen_inside(instance: Instance) -> dict[str, str]:
-    """Return the facts of its environment that an instance sees, by name, without facts that cannot be read."""
-    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
-    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
-    return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
 
+from lastro.errors import LastroError
 from lastro.host.shell import quoted
 from lastro.platforms.base import Instance, Port
 from lastro.units import significant
+
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +51,19 @@ def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[
 def unknown(names: Sequence[str], why: str) -> list[Property]:
     """Return a property without a value for each name, all for the reason `why`."""
     return [Property(name, None, why) for name in names]
+
+
+def unless_failed(name: str) -> Callable[[Callable[_P, Property]], Callable[_P, Property]]:
+    """Decorate a function that finds the property `name`, which is not known if the function raises an error."""
+
+    def decorated(find: Callable[_P, Property]) -> Callable[_P, Property]:
+        @wraps(find)
+        def found(*args: _P.args, **kwargs: _P.kwargs) -> Property:
+            try:
+                return find(*args, **kwargs)
+            except (LastroError, OSError) as error:
+                return Property(name, None, str(error))
+
+        return found
+
+    return decorated

@@ -32,12 +32,9 @@ CPUS = Setting(
     "cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, by_profile=True
 )
 CPUSET = Setting(
-    "cpuset",
-    AUTO,
-    "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
-    check=check_cpuset,
-    by_profile=True,
-)
+    "cpuset", AUTO, "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
+    check=check_cpuset, by_profile=True,
+)  # fmt: skip
 MEMORY = Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes, by_profile=True)
 RESOURCES = (CPUS, CPUSET, MEMORY)
 
@@ -181,7 +178,11 @@ def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str,
     seen: dict[str, Any] = {}
     for file, text in testbed.cgroups.settings(limits):
         name = file.rpartition("/")[2]
-        in_force = _limit(testbed, file.format(name=instance.cgroup.strip("/")))
+        try:
+            path = testbed.cgroups.root / file.format(name=instance.cgroup.strip("/"))
+            in_force = testbed.host.read_text(str(path)).strip()
+        except OSError as error:
+            in_force = f"not readable ({error.strerror})"
         seen[name] = in_force
         if in_force != text:
             reasons.append(f"{name} of the instance is {in_force} instead of {text}")
@@ -193,13 +194,6 @@ def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str,
             where = f"on CPUs {', '.join(sorted(strays))}" if strays else "on unknown CPUs"
             reasons.append(f"a thread of the instance may run {where} instead of {limits.cpuset}")
     return reasons, seen
-
-
-def _limit(testbed: Testbed, file: str) -> str:
-    try:
-        return testbed.host.read_text(str(testbed.cgroups.root / file)).strip()
-    except OSError as error:
-        return f"not readable ({error.strerror})"
 
 
 def _allowed(testbed: Testbed, pid: int) -> list[str]:

@@ -7,17 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from lastro.host.base import Host
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance, Platform
 
 _DF = ("df", "--block-size=1", "--output=source,fstype,avail,target")
 _COLUMNS = ("device", "file system", "free", "mounted at")
 _SEPARATOR = "SEPARATOR"  # between the two outputs
-_REPORTED = {
-    "root filesystem": "root filesystem",
-    "kept in": "instance's disk",
-}  # names of facts, as platforms have them
+_REPORTED = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  # names of facts: ours, platforms'
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
@@ -35,7 +31,10 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     disk = re.search(r"/[^\s,]*", facts.get("kept in", ""))
     if path := facts.get("layer on the host", disk[0] if disk else ""):
         facts["on the host"] = path
-        facts |= {f"host's {key}": text for key, text in _host_row(host, path).items()}
+        # If the directory does not exist, its nearest existing parent is described instead.
+        script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
+        row = _df_row(host.run(["sh", "-c", script, "df", path], check=False).text)
+        facts |= {f"host's {key}": row[key] for key in ("device", "file system") if key in row}
     machine = not instance.shares_kernel
     return {**facts, "path": sentence(facts, machine=machine), "in short": in_short(facts, machine=machine)}
 
@@ -98,12 +97,3 @@ def _file_system_text(facts: Mapping[str, str], whose: str = "") -> str:
 def _df_row(table: str) -> dict[str, str]:
     lines = table.strip().splitlines()
     return dict(zip(_COLUMNS, lines[-1].split(), strict=False)) if len(lines) > 1 else {}
-
-
-def _host_row(host: Host, path: str) -> dict[str, str]:
-    """Return the device and the file system of a directory on the host; {} if they cannot be read.
-
-    If the directory does not exist, its nearest existing parent is described instead."""
-    script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
-    row = _df_row(host.run(["sh", "-c", script, "df", path], check=False).text)
-    return {key: row[key] for key in ("device", "file system") if key in row}

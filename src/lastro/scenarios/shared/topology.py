@@ -13,7 +13,7 @@ host reads them. It is not a step of the trial, so transcripts do not contain it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -69,11 +69,7 @@ class BuiltTopology:
         self._nodes.append(Node(role, does=does, host=testbed.host.name))
 
     def join(
-        self,
-        attachment: str,
-        segments: Iterable[Segment],
-        testbed: Testbed | None = None,
-        node: Testbed | None = None,
+        self, attachment: str, segments: Iterable[Segment], testbed: Testbed | None = None, node: Testbed | None = None
     ) -> None:
         """Add the links of these segments between instances that were added before.
 
@@ -98,11 +94,14 @@ class BuiltTopology:
     def note(self, outcome: Outcome) -> None:
         """Read the devices of all links from the kernel, and store the topology in the trial's notes."""
         interfaces = self._read_interfaces()
-        links = tuple(
-            Link(attachment, _end(a, interfaces), _end(b, interfaces), _devices_between(a, b, interfaces))
-            for attachment, a, b in self._links
-        )
-        outcome.notes[TOPOLOGY] = Topology(tuple(self._nodes), links).as_note()
+        links = []
+        for attachment, a, b in self._links:
+            from_a, from_b = _devices_behind(a, interfaces), _devices_behind(b, interfaces)
+            if from_a[-1:] == from_b[-1:]:  # a device that both ends share is listed once
+                from_b = from_b[:-1]
+            between = (*from_a, *reversed(from_b))
+            links.append(Link(attachment, _end(a, interfaces), _end(b, interfaces), between))
+        outcome.notes[TOPOLOGY] = Topology(tuple(self._nodes), tuple(links)).as_note()
 
     @staticmethod
     def visible_netns(instance: Instance) -> str:
@@ -117,39 +116,21 @@ class BuiltTopology:
                 namespaces.setdefault(plug.testbed.host, {}).update(dict.fromkeys((plug.testbed.dut, plug.netns)))
         if sum(map(len, namespaces.values())) > _MOST_NAMESPACES:
             return {}
-        interfaces: dict[str, dict[str, IpLink]] = {}
+        lines: list[str] = []
         for host, names in namespaces.items():
-            interfaces |= _interfaces(host, [name for name in names if name])
+            with suppress(LastroError), host.recorded():  # a description must not invalidate a trial
+                script = "".join(map(_READ.format, filter(None, names)))
+                lines += host.run(["sh"], stdin=script, check=False).text.splitlines()
+        interfaces: dict[str, dict[str, IpLink]] = {}
+        for namespace, _, shown in (line.partition(" ") for line in lines):
+            with suppress(KeyError, TypeError, ValueError):
+                interfaces[namespace] = {link["ifname"]: link for link in json.loads(shown)}
         return interfaces
-
-
-def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, IpLink]]:
-    try:
-        with host.recorded():
-            text = host.run(["sh"], stdin="".join(map(_READ.format, namespaces)), check=False).text
-    except LastroError:  # a description must not invalidate a trial
-        return {}
-    interfaces = {}
-    for line in text.splitlines():
-        namespace, _, shown = line.partition(" ")
-        with suppress(KeyError, TypeError, ValueError):
-            interfaces[namespace] = {link["ifname"]: link for link in json.loads(shown)}
-    return interfaces
 
 
 def _end(plug: PluggedPort, interfaces: Mapping[str, Mapping[str, IpLink]]) -> LinkEnd:
     port = interfaces.get(plug.netns, {}).get(plug.port, {})
     return LinkEnd(plug.role, plug.port, plug.address or _address(port), _kind(port))
-
-
-def _devices_between(
-    a: PluggedPort, b: PluggedPort, interfaces: Mapping[str, Mapping[str, IpLink]]
-) -> tuple[Device, ...]:
-    """Return the devices on the path from port `a` to port `b`; a device that both ends share is listed once."""
-    from_a, from_b = _devices_behind(a, interfaces), _devices_behind(b, interfaces)
-    if from_a[-1:] == from_b[-1:]:
-        from_b = from_b[:-1]
-    return (*from_a, *reversed(from_b))
 
 
 def _devices_behind(plug: PluggedPort, interfaces: Mapping[str, Mapping[str, IpLink]]) -> list[Device]:

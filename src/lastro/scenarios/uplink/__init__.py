@@ -19,7 +19,7 @@ from lastro.instruments.udp_load import DATAGRAM_BYTES, LOAD_S, UdpLoad
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
-from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import (
@@ -180,10 +180,10 @@ class UplinkScenario(OnLinks):
         Meters and clocks are read around the sender's command only, so the CPU time, and the elapsed time that divides
         it, are those of that command. The witness counts the bytes of the whole flow."""
         everyone = {**pair.everyone, end.role: end.instance}
-        hops = (
-            (f"{INSTANCE}.{_sending_interface(pair.instance)}", "tx_bytes"),
-            (f"{end.role}.{end.device}", "rx_bytes"),
-        )
+        # An instance that sends by its host's sockets uses the loopback device. A virtual machine behind a NAT of its
+        # monitor still has a network card of its own.
+        sender = "lo" if pair.instance.sends_by_host and pair.instance.shares_kernel else PORT
+        hops = ((f"{INSTANCE}.{sender}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool = chosen_part(Instrument, config)
         settings = {**config, TCP_S.name: LOAD_S.of(config)}
         witness = InterfaceMeter(self.testbed, everyone)
@@ -214,14 +214,6 @@ def _bare(config: Config) -> dict[str, Any]:
     If the flow is towards the host itself, the bare host sends by its own network stack, without a link."""
     bare = {**on_bare_host(config), "isolation": NONE}
     return {**bare, "platform": OWN_STACK} if TOWARDS.of(config) == HOST else bare
-
-
-def _sending_interface(instance: Instance) -> str:
-    """Return the interface by which an instance's packets leave.
-
-    It is the loopback device if the instance sends by its host's sockets. A virtual machine behind a NAT of its
-    monitor still has a network card of its own."""
-    return "lo" if instance.sends_by_host and instance.shares_kernel else PORT
 
 
 def _is_bare(config: Config) -> bool:
