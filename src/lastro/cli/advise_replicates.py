@@ -24,9 +24,7 @@ from lastro.cli._terminal import print_answer
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument(
-        "--precision",
-        metavar="P",
-        help="desired half width of the intervals, relative to each ratio: 5%% or 0.05",
+        "--precision", metavar="P", help="desired half width of the intervals, relative to each ratio: 5%% or 0.05"
     )
     language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")

@@ -45,53 +45,39 @@ UNDECIDED = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "a", type=Path, metavar="DIR_A", help="the reference campaign: before a change, or on the other host"
-    )
-    parser.add_argument("b", type=Path, metavar="DIR_B", help="the campaign to judge: after a change, or on this host")
-    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
-    parser.add_argument(
-        "--fail-over",
-        nargs="?",
-        const="",
-        metavar="MARGIN",
+    add = parser.add_argument
+    add("a", type=Path, metavar="DIR_A", help="the reference campaign: before a change, or on the other host")
+    add("b", type=Path, metavar="DIR_B", help="the campaign to judge: after a change, or on this host")
+    add("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    add(
+        "--fail-over", nargs="?", const="", metavar="MARGIN",
         help="exit with 4 when a metric is worse by more than MARGIN, such as 5%% or 0.05; without MARGIN: by more than"
         " its own in the table [margins] of the study, or 3%%",
-    )
-    parser.add_argument(
-        "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
-    )
-    parser.add_argument(
-        "--fail-changed-host",
-        action="store_true",
+    )  # fmt: skip
+    add("--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not")
+    add(
+        "--fail-changed-host", action="store_true",
         help="also exit with 4 when a recorded fact of the hosts differs, such as the kernel, a setting or a program",
-    )
-    parser.add_argument(
-        "--may-differ",
-        action="append",
-        metavar="FACT",
+    )  # fmt: skip
+    add(
+        "--may-differ", action="append", metavar="FACT",
         help="a fact that --fail-changed-host allows to differ, such as tools.runc or 'network.*'; repeatable",
-    )
-    parser.add_argument(
-        "--require",
-        choices=("shown",),
+    )  # fmt: skip
+    add(
+        "--require", choices=("shown",),
         help="shown: exit with 8 unless every interval excludes a loss of more than MARGIN",
-    )
-    parser.add_argument(
-        "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
-    )
+    )  # fmt: skip
+    add("--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)")
     junit_argument(parser)
-    parser.add_argument(
+    add(
         "--all", action="store_true", help="also show the rows without a significant difference; Markdown of any length"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "md", "github"),
-        default="text",
+    add(
+        "--format", choices=("text", "md", "github"), default="text",
         help="md: Markdown; github: annotations of GitHub Actions; default: text",
-    )
+    )  # fmt: skip
     language_argument(parser, "table, and of Markdown")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -49,23 +49,16 @@ _TRIED = ("attachment", "isolation", "function", "anomaly")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--platform", action="append", metavar="NAME", help="only this platform, with options if needed; repeatable"
-    )
-    parser.add_argument("--study", metavar="STUDY", help="only the parts that a study names")
-    parser.add_argument("--quick", action="store_true", help="only test whether an instance of each platform starts")
-    parser.add_argument(
-        "--properties", action="store_true", help="find properties of platforms and links, instead of trying parts"
-    )
+    add = parser.add_argument
+    add("--platform", action="append", metavar="NAME", help="only this platform, with options if needed; repeatable")
+    add("--study", metavar="STUDY", help="only the parts that a study names")
+    add("--quick", action="store_true", help="only test whether an instance of each platform starts")
+    add("--properties", action="store_true", help="find properties of platforms and links, instead of trying parts")
     testbed_argument(parser)
-    parser.add_argument(
-        "--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="show every part on every platform, with reasons and remedies"
-    )
-    parser.add_argument("--json", action="store_true", help="print it as JSON, with facts about this host")
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
+    add("--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts")
+    add("--all", action="store_true", help="show every part on every platform, with reasons and remedies")
+    add("--json", action="store_true", help="print it as JSON, with facts about this host")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end")
 
 
 def run(args: argparse.Namespace) -> int:

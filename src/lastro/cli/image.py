@@ -28,24 +28,20 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar"
-    )
-    parser.add_argument(
-        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z"
-    )
-    parser.add_argument(
-        "--guest",
-        action="store_true",
+    add = parser.add_argument
+    add("--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar")
+    add("--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z")
+    add(
+        "--guest", action="store_true",
         help="also build what `--testbed guest` boots; otherwise its first use builds it",
-    )
+    )  # fmt: skip
     stored = parser.add_mutually_exclusive_group()
     stored.add_argument("--list", action="store_true", help="list the root filesystems that are kept, and build none")
     stored.add_argument(
         "--prune", metavar="AGE", help="remove the root filesystems that were not used for so long, such as 30d"
     )
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end")
+    add("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

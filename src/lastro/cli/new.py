@@ -38,18 +38,13 @@ _PARTS = ("anomaly", "attachment", "function", "instrument", "isolation", "meter
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", nargs="?", default=_FILE, metavar="FILE", help="where to write it; - is standard output"
-    )
-    parser.add_argument(
-        "--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite"
-    )
-    parser.add_argument(
-        "--ask", action="store_true", help="ask what runs, where, beside what, what must hold, how long"
-    )
-    parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
-    parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    add = parser.add_argument
+    add("file", nargs="?", default=_FILE, metavar="FILE", help="where to write it; - is standard output")
+    add("--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite")
+    add("--ask", action="store_true", help="ask what runs, where, beside what, what must hold, how long")
+    add("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
+    add("--name", help="the study's name; default: the file's name without its extension")
+    add("--force", action="store_true", help="overwrite the file if it exists")
 
 
 def run(args: argparse.Namespace) -> int:

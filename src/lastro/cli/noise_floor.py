@@ -45,27 +45,20 @@ _MOST_CAMPAIGNS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or the name of a built-in study"
-    )
-    parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
+    add = parser.add_argument
+    add("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or the name of a built-in study")
+    add("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
     testbed_argument(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
-    )
-    parser.add_argument(
-        "--campaigns",
-        type=int,
-        metavar="K",
+    add("-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished")
+    add(
+        "--campaigns", type=int, metavar="K",
         help="have K A/A campaigns, to measure the spread between campaigns (default: those that exist, at least 1)",
-    )
-    parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
+    )  # fmt: skip
+    add("--all", action="store_true", help="run every baseline treatment, however long it takes")
     wait_argument(parser)
-    parser.add_argument(
-        "--changed-host", action="store_true", help="store the floors even if the host or image differs"
-    )
+    add("--changed-host", action="store_true", help="store the floors even if the host or image differs")
     language_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

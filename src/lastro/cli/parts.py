@@ -16,13 +16,9 @@ from lastro.study.model import Setting
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind",
-        nargs="?",
-        type=_singular,
-        choices=sorted(registry.KINDS),
-        metavar="KIND",
+        "kind", nargs="?", type=_singular, choices=sorted(registry.KINDS), metavar="KIND",
         help="only this kind of part, such as function or functions",
-    )
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

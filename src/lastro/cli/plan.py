@@ -44,24 +44,20 @@ _HEADS = ("study", "treatments", "blocks", "trials", "unavailable", "expected")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     study_arguments(parser, testbed_argument)
-    parser.add_argument("--no-probe", action="store_true", help="do not probe what this host can run")
-    parser.add_argument("--schedule", action="store_true", help="list every trial in running order")
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
-    parser.add_argument(
-        "--gate",
-        nargs="?",
-        const="",
-        metavar="MARGIN",
+    add("--no-probe", action="store_true", help="do not probe what this host can run")
+    add("--schedule", action="store_true", help="list every trial in running order")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
+    add(
+        "--gate", nargs="?", const="", metavar="MARGIN",
         help="also plan a gate that fails over this margin, such as 5%% or 0.05; without MARGIN: over that of each"
         " metric in the table [margins] of the study, or 3%%",
-    )
-    parser.add_argument(
-        "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
-    )
-    parser.add_argument("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
+    )  # fmt: skip
+    add("--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes")
+    add("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
     language_argument(parser, "sentences of --gate")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -33,30 +33,24 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
-    parser.add_argument(
-        "--tau-squared",
-        choices=("reml", "paule-mandel"),
-        default="reml",
+    add("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    add(
+        "--tau-squared", choices=("reml", "paule-mandel"), default="reml",
         help="how the variance between hosts is estimated: restricted maximum likelihood (reml), the default, or the"
         " method of Paule and Mandel",
-    )
-    parser.add_argument(
-        "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
-    )
-    parser.add_argument("--all", action="store_true", help="also the ratios on each host; Markdown of any length")
-    parser.add_argument(
-        "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
-    )
+    )  # fmt: skip
+    add("--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)")
+    add("--all", action="store_true", help="also the ratios on each host; Markdown of any length")
+    add("--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots")
     output_argument(parser)
-    parser.add_argument(
-        "--figures",
-        action="store_true",
+    add(
+        "--figures", action="store_true",
         help="also write every forest plot as SVG, PNG and PDF to the folder figures beside FILE; requires -o",
-    )
+    )  # fmt: skip
     language_argument(parser, "tables")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
+    add("--json", action="store_true", help="print one JSON document instead of the tables")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -37,19 +37,14 @@ SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
-    parser.add_argument("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
-    parser.add_argument(
-        "--full", action="store_true", help="with --format md: the whole report, not the short form for a comment"
-    )
+    add("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
+    add("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
+    add("--full", action="store_true", help="with --format md: the whole report, not the short form for a comment")
     language_argument(parser, "report")
-    parser.add_argument(
-        "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
-    )
-    parser.add_argument(
-        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
-    )
+    add("--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures")
+    add("--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,28 +46,23 @@ _SUITE_FORMAT = "lastro-suite-results/1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument(
+    add(
         "--where", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only treatments with these levels; repeatable",
     )  # fmt: skip
-    parser.add_argument("--sort", metavar="METRIC", help="the best by this metric first; -METRIC: the worst")
-    parser.add_argument("--top", metavar="N", type=int, help="no more than N treatments, the first of the table")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
-    parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
-    parser.add_argument(
-        "--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it"
-    )
-    parser.add_argument(
-        "--separator", metavar="CHAR", help="with --csv: what separates columns, such as ';' or tab (default: a comma)"
-    )
-    parser.add_argument("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
-    parser.add_argument("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
-    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet (needs DuckDB)")
-    parser.add_argument(
-        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
-    )
-    parser.add_argument(
+    add("--sort", metavar="METRIC", help="the best by this metric first; -METRIC: the worst")
+    add("--top", metavar="N", type=int, help="no more than N treatments, the first of the table")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
+    add("--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it")
+    add("--separator", metavar="CHAR", help="with --csv: what separates columns, such as ';' or tab (default: a comma)")
+    add("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
+    add("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
+    add("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet (needs DuckDB)")
+    add("--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics")
+    add(
         "--stats", action="store_true",
         help="with the table: every effect, and the statistics of each metric, with the analysis of variance",
     )  # fmt: skip

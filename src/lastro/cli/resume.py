@@ -28,22 +28,16 @@ from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaign_argument(parser)
     hosts_arguments(parser)
     wait_argument(parser)
-    parser.add_argument(
-        "--accept-change",
-        "--changed-host",
-        dest="changed_host",
-        action="store_true",
+    add(
+        "--accept-change", "--changed-host", dest="changed_host", action="store_true",
         help="continue although the host, a program or the image has changed; later trials are a new segment",
-    )
-    parser.add_argument(
-        "--invalid",
-        action="store_true",
-        help="also repeat trials given up as invalid; earlier attempts are kept",
-    )
-    parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    )  # fmt: skip
+    add("--invalid", action="store_true", help="also repeat trials given up as invalid; earlier attempts are kept")
+    add("--no-report", action="store_true", help="do not write the HTML report at the end")
     language_argument(parser, "report and of the results at the end")
     fail_invalid_argument(parser)
 

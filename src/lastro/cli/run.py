@@ -34,22 +34,17 @@ from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     study_arguments(parser, hosts_arguments)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
-    )
+    add("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already")
     wait_argument(parser)
-    parser.add_argument(
-        "--properties", action="store_true", help="first find properties of the study's platforms and links"
-    )
-    parser.add_argument(
+    add("--properties", action="store_true", help="first find properties of the study's platforms and links")
+    add(
         "--until", choices=("decided",),
         help="run whole blocks until the service levels of the study, [sla], are decided, and no more than it has",
     )  # fmt: skip
-    parser.add_argument(
-        "--within", metavar="TIME", help="with --until: begin no block that would end later, such as 30min, 90s or 2h"
-    )
-    parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    add("--within", metavar="TIME", help="with --until: begin no block that would end later, such as 30min, 90s or 2h")
+    add("--no-report", action="store_true", help="do not write the HTML report at the end")
     language_argument(parser, "report and of the results at the end")
     fail_invalid_argument(parser)
 

@@ -42,31 +42,22 @@ _ARGV_WIDTH = 150
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaign_argument(parser)
-    parser.add_argument("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
-    parser.add_argument("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
+    add("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
+    add("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--commands", action="store_true", help="print a shell script that repeats the trial with the raw tools"
     )
     what.add_argument("--topology", action="store_true", help="draw the topology of the trial, as text")
-    parser.add_argument(
-        "--trust",
-        action="store_true",
+    add(
+        "--trust", action="store_true",
         help="with --commands: also if the campaign is from another machine or user (read its commands first); "
         "with -o: also into a directory that other users own or can change",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="with --topology: write a figure, .svg, .png or .pdf; -: SVG to stdout",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print everything as JSON, series and transcript included, or the topology",
-    )
+    )  # fmt: skip
+    add("-o", "--output", metavar="FILE", help="with --topology: write a figure, .svg, .png or .pdf; -: SVG to stdout")
+    add("--json", action="store_true", help="print everything as JSON, series and transcript included, or the topology")
 
 
 def run(args: argparse.Namespace) -> int:
