@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.app.bundle import BundleOptions, place_for_bundle, write_bundle
     from lastro.builders.crate import author, licence_url
 
@@ -55,4 +55,3 @@ def run(args: argparse.Namespace) -> int:
     if not written.licence:
         print("The bundle states no licence. If you publish it, choose one, such as --license CC-BY-4.0.")
     print(f"Check it on any machine: lastro verify {written.place}")
-    return 0

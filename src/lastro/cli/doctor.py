@@ -169,7 +169,15 @@ def _run_fleet(args: argparse.Namespace) -> int:
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError for an unknown platform; StudyError for an invalid study."""
     study = load_study(args.study) if args.study else None
-    platforms = _platforms(args.platform) if args.platform or study is None else _levels_of_platforms(study)
+    known = registry.names("platform")
+    for name in (split_options(level)[0] for level in args.platform or ()):
+        if name not in known:
+            raise InputError(f"no platform is named '{name}'", did_you_mean(name, known))
+    platforms = args.platform or sorted(known)
+    if study and not args.platform:
+        of_hops = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
+        platforms = [*_levels(study, "platform"), *filter(None, of_hops)]
+    platforms = list(dict.fromkeys(platforms))
     if args.properties:
         linked = sorted(registry.names("attachment")) if study is None else _levels(study, "attachment")
         return PartsToTry(platforms, {}, linked)
@@ -179,10 +187,10 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
         return PartsToTry(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
     parts_by_kind = {}
     for kind in _TRIED:
-        known = ChainScenario.part_names(kind)
+        names = ChainScenario.part_names(kind)
         parts = {part for level in _levels(study, kind) for part in level.split("+")}
         parts_by_kind[kind] = sorted(
-            part for part in parts if known.issuperset(name for name, _ in written_parts({kind: part}, kind))
+            part for part in parts if names.issuperset(name for name, _ in written_parts({kind: part}, kind))
         )
     return PartsToTry(platforms, parts_by_kind)
 
@@ -192,22 +200,6 @@ def _levels(study: Study, kind: str) -> list[str]:
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, chosen))
-
-
-def _levels_of_platforms(study: Study) -> list[str]:
-    """Return the levels of the factor `platform`, and the platforms that levels of `function` name."""
-    named = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
-    return list(dict.fromkeys([*_levels(study, "platform"), *filter(None, named)]))
-
-
-def _platforms(chosen: Sequence[str] | None) -> list[str]:
-    """Return the chosen platforms, or all if none is chosen. Raises: InputError for an unknown platform."""
-    known = registry.names("platform")
-    for level in chosen or ():
-        name, _ = split_options(level)
-        if name not in known:
-            raise InputError(f"no platform is named '{name}'", did_you_mean(name, known))
-    return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
 def examine(probes: ChainProbes, wanted: PartsToTry, progress: ProbeProgress) -> list[ProbedPart]:

@@ -47,27 +47,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite the file if it exists")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
+    from lastro import papers
+
     if args.ask:
         if args.part or args.source:
             raise InputError("--ask writes a study from your answers", "leave out --part and --from")
-        return _ask(args)
-    if args.part:
+        _ask(args)
+    elif args.part:
         if args.source:
             raise InputError("--part and --from exclude each other", "write the part and the study one after the other")
-        return _write_part(args.part, args.file, overwrite=args.force)
-    if args.source and (members := _members(args.source)):
-        return _write_suite(args, members)
-    text = built_in_text(args.source, args.name) if args.source else study_text(_name(args))
-    if args.file == "-":
-        print_document(text)
-        return 0
-    _write(Path(args.file), text, overwrite=args.force)
-    print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
-    return 0
+        _write_part(args.part, args.file, overwrite=args.force)
+    elif args.source and (folder := papers.folder(papers.built_in(args.source) or "")):
+        _write_suite(args, sorted(folder.glob("*.toml")))
+    else:
+        text = built_in_text(args.source, args.name) if args.source else study_text(_name(args))
+        if args.file == "-":
+            print_document(text)
+        else:
+            _write(Path(args.file), text, overwrite=args.force)
+            print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
 
 
-def _ask(args: argparse.Namespace) -> int:
+def _ask(args: argparse.Namespace) -> None:
     from lastro.app import first_study as first
     from lastro.units import human_duration, parse_duration_s
 
@@ -84,10 +86,9 @@ def _ask(args: argparse.Namespace) -> int:
         _ask_for("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
     )  # fmt: skip
     designed = _ask_for(
-        "How long may it take?",
-        "15 min",
+        "How long may it take?", "15 min",
         lambda text: first.first_study(name, first.Answers(*answers, parse_duration_s(text))),
-    )
+    )  # fmt: skip
     if args.file == "-":
         print_document(designed.text)
     else:
@@ -97,7 +98,6 @@ def _ask(args: argparse.Namespace) -> int:
         )
     for what in designed.left_out:
         print(f"left out for the time: {what}", file=sys.stderr)
-    return 0
 
 
 T = TypeVar("T")
@@ -147,16 +147,8 @@ def built_in_text(source: str, name: str | None) -> str:
     return text if name is None else _renamed(text, name)
 
 
-def _members(source: str) -> list[Path]:
-    """Return the files of a built-in suite, sorted; empty if the name is not that of a suite."""
-    from lastro import papers
-
-    folder = papers.folder(papers.built_in(source) or "")
-    return sorted(folder.glob("*.toml")) if folder else []
-
-
-def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
-    """Write the files of a built-in suite to a new folder, and return the exit code.
+def _write_suite(args: argparse.Namespace, members: list[Path]) -> None:
+    """Write the files of a built-in suite to a new folder.
 
     Raises: InputError when the folder exists or is not given, or --name is given."""
     if args.name or args.file in ("-", _FILE):
@@ -167,7 +159,6 @@ def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
     for file in members:
         _write(folder / file.name, file.read_text(encoding="utf-8"), overwrite=args.force, folders=True)
     print(f"wrote {len(members)} files to {folder}; see what they would run with `lastro plan {folder}`")
-    return 0
 
 
 def _renamed(text: str, name: str) -> str:
@@ -175,7 +166,7 @@ def _renamed(text: str, name: str) -> str:
     return re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
 
 
-def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
+def _write_part(kind: str, name: str, *, overwrite: bool) -> None:
     """Write a part and its test. Raises: InputError when the name is invalid or taken, or a file exists."""
     from lastro import registry
 
@@ -200,7 +191,6 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
         _write(file, content, overwrite=overwrite, folders=True)
     print(f"wrote {part} and {test}")
     print(f"after `export LASTRO_PARTS=parts`, studies can use {kind} '{name}'; test it as root: `pytest {test}`")
-    return 0
 
 
 _CONTRACT = '''"""The contract of {kind} '{name}', on real instances: root, and `pip install lastro[testing]`."""

@@ -33,7 +33,7 @@ from lastro.study.fraction import Fraction
 from lastro.study.margins import Margins
 from lastro.units import human_duration
 from lastro.words.fraction import fraction_text, relation_text
-from lastro.words.language import ENGLISH, Language, language
+from lastro.words.language import ENGLISH, language
 from lastro.words.numbers import percent
 
 if TYPE_CHECKING:
@@ -66,7 +66,15 @@ def run(args: argparse.Namespace) -> int:
     if (given := suite_of(args.study, selection(args))) is not None:
         if args.pilot:
             raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
-        return _run_suite(args, given, probing)
+        planned = plans.plans_of(given, probing)
+        if args.json:
+            print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
+        else:
+            print("\n".join(_suite_lines(given, planned)))
+            for name, study_plan in planned if args.schedule else ():
+                if isinstance(study_plan, StudyPlan):
+                    print("\n".join(["", name, *_schedule_lines(study_plan)]))
+        return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
     study = load_study(args.study, selection(args))
     margins = Margins(share(args.gate, "--gate", above_zero=True)) if args.gate else Margins.of_studies(study)
     pilot = report_of(args.pilot, all_metrics=True) if args.pilot else None  # before anything is probed
@@ -77,7 +85,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(plan)))
         if gate:
-            _print_gate(gate, language(args.lang))
+            from lastro.builders.gate_plan import gate_plan_blocks
+
+            print()
+            print_blocks(gate_plan_blocks(gate, language(args.lang)), language(args.lang))
         if args.schedule:
             print("\n".join(["", *_schedule_lines(plan)]))
     return 0
@@ -95,18 +106,6 @@ def _check_gate(args: argparse.Namespace) -> None:
             "--gate needs the noise of this study: name a campaign of it with --from",
             f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one",
         )
-
-
-def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: ProbeOptions) -> int:
-    planned = plans.plans_of(given, probing)
-    if args.json:
-        print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
-    else:
-        print("\n".join(_suite_lines(given, planned)))
-        for name, plan in planned if args.schedule else ():
-            if isinstance(plan, StudyPlan):
-                print("\n".join(["", name, *_schedule_lines(plan)]))
-    return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
 
 
 # Of one study
@@ -161,11 +160,8 @@ def _lines(plan: StudyPlan) -> list[str]:
     if not plan.probed:
         lines += ["", _not_probed(plan.busy)]
     elif runnable < len(treatments):
-        lines += [
-            f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",
-            "",
-            "unavailable here:",
-        ]
+        lines += [f"runnable    {runnable * replicates} trials of {runnable} treatments on this host"]
+        lines += ["", "unavailable here:"]
         for (reason, remedy), count in reasons(plan).items():
             lines.append(f"  {count} treatments: {reason}")
             lines += [f"    remedy: {remedy}"] if remedy else []
@@ -177,13 +173,6 @@ def _lines(plan: StudyPlan) -> list[str]:
 def _schedule_lines(plan: StudyPlan) -> list[str]:
     trials = design.trials(plan.study, len(plan.treatments))
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
-
-
-def _print_gate(gate: GatePlan, say: Language) -> None:
-    from lastro.builders.gate_plan import gate_plan_blocks
-
-    print()
-    print_blocks(gate_plan_blocks(gate, say), say)
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
@@ -199,12 +188,8 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
-            {
-                "id": treatment.id,
-                "levels": dict(treatment.levels),
-                "unavailable": availability.reason,
-                "remedy": availability.remedy,
-            }
+            {"id": treatment.id, "levels": dict(treatment.levels)}
+            | {"unavailable": availability.reason, "remedy": availability.remedy}
             for treatment, availability in zip(treatments, plan.availability, strict=True)
         ],
     }
@@ -215,10 +200,9 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
 
         document["gate"] = gate_plan_document(gate)
     if schedule:
-        trials = design.trials(study, len(treatments))
         document["schedule"] = [
             {"trial": trial.number, "block": trial.block, "treatment": treatments[trial.treatment].id}
-            for trial in trials
+            for trial in design.trials(study, len(treatments))
         ]
     return document
 
@@ -233,35 +217,29 @@ def _total_s(planned: Sequence[Planned]) -> float:
 def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     profile = f", profile {given.selection.profile}" if given.selection.profile else ""
     changes = f", changed by {shlex.join(given.selection.options)}" if given.selection.options else ""
-    rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
-    plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
-    rows.append(_total_row(plans))
+    plans = [plan for _, plan in planned if isinstance(plan, StudyPlan)]
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for name, plan in planned:
+        if isinstance(plan, NoPlan):
+            rows.append((name, "", "", "", "all", ""))
+        else:
+            numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
+            rows.append((name, *map(str, numbers), _unavailable([plan]), _expected(plan)))
+    treatments, trials = sum(len(plan.treatments) for plan in plans), sum(plan.trials for plan in plans)
+    total = (str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(planned)))
+    rows.append(("all", *total) if plans else ("all", "", "", "", "all", ""))
     title = given.folder.title or given.folder.name
     head = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
-    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    unprobed = [plan.busy for plan in plans if not plan.probed]
     hints = ["", _not_probed(unprobed[0])] if unprobed else []
-    return [*head, *_reasons(planned), *hints, *_emulation_note([plan for _, plan in plans])]
+    return [*head, *_reasons(planned), *hints, *_emulation_note(plans)]
 
 
-def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
-    if isinstance(plan, NoPlan):
-        return (name, "", "", "", "all", "")
-    numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
-    return (name, *map(str, numbers), _unavailable([(name, plan)]), _expected(plan))
-
-
-def _total_row(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
-    if not plans:
-        return ("all", "", "", "", "all", "")
-    treatments, trials = sum(len(plan.treatments) for _, plan in plans), sum(plan.trials for _, plan in plans)
-    return ("all", str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(plans)))
-
-
-def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
+def _unavailable(plans: Sequence[StudyPlan]) -> str:
     """Return the number of trials that this host cannot run; '?' if a study was not probed."""
-    if not all(plan.probed for _, plan in plans):
+    if not all(plan.probed for plan in plans):
         return "?"
-    return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for _, plan in plans))
+    return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for plan in plans))
 
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:
@@ -289,11 +267,10 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "changes": list(given.selection.options),
         "trials": sum(plan.trials for _, plan in planned if isinstance(plan, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
-        "studies": [{"suite_study": name, **_document_of(plan, schedule)} for name, plan in planned],
+        "studies": [
+            {"suite_study": name, "unavailable": plan.message, "remedy": plan.hint}
+            if isinstance(plan, NoPlan)
+            else {"suite_study": name, "unavailable": None, "remedy": None, **_document(plan, schedule)}
+            for name, plan in planned
+        ],
     }
-
-
-def _document_of(plan: StudyPlan | NoPlan, schedule: bool) -> dict[str, Any]:
-    if isinstance(plan, NoPlan):
-        return {"unavailable": plan.message, "remedy": plan.hint}
-    return {"unavailable": None, "remedy": None, **_document(plan, schedule)}

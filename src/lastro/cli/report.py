@@ -61,11 +61,10 @@ class ReportOptions:
     full: bool = False
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.full and args.format != "md":
         raise InputError(f"--full is for --format md: a report in {args.format} is always whole", "leave --full out")
     write(args.dirs, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics, args.full))
-    return 0
 
 
 def write(directories: Sequence[Path], wanted: ReportOptions) -> None:

@@ -69,30 +69,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     language_argument(parser, "table")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.stats and (args.json or args.csv or args.parquet):
         raise InputError("--stats is for the table", "--json has the statistics of each metric in `analysis`")
+    choice, (first, *others) = _choice(args), args.dirs
     with collector_paused():
-        first, *others = args.dirs
-        return _run_suite(args, first) if not others and suites.is_suite(first) else _run(args)
+        if not others and suites.is_suite(first):
+            _run_suite(args, first, choice)
+        else:
+            _run(args, choice)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, choice: TableChoice | None) -> None:
     from lastro.analysis.build import build_report
 
-    choice = _choice(args)
     data = load_together(args.dirs)
     _export(args, _chosen_trials(args, data, choice))
+    if not args.json and (args.csv or args.parquet):
+        return
+    report, say = build_report(data, all_metrics=args.all_metrics), language(args.lang)
     if args.json:
         from lastro.builders.data.results import document
 
-        report = build_report(data, all_metrics=args.all_metrics)
         print(json_text(document(report, published_of(args.dirs[0], data), choice=choice)))
-    elif not (args.csv or args.parquet):
-        report = build_report(data, all_metrics=args.all_metrics)
-        blocks = table_blocks(report, language(args.lang), choice, statistics=args.stats)
-        print_blocks(blocks, language(args.lang), everything=args.stats)
-    return 0
+    else:
+        print_blocks(table_blocks(report, say, choice, statistics=args.stats), say, everything=args.stats)
 
 
 def _choice(args: argparse.Namespace) -> TableChoice | None:
@@ -128,11 +129,10 @@ def _chosen_trials(args: argparse.Namespace, data: CampaignData, choice: TableCh
     return replace(data, trials=trials)
 
 
-def _run_suite(args: argparse.Namespace, directory: Path) -> int:
+def _run_suite(args: argparse.Namespace, directory: Path, choice: TableChoice | None) -> None:
     from lastro.analysis.build import build_report
     from lastro.builders.data.results import document
 
-    choice = _choice(args)
     suite = suites.read(directory)
     begun = [member.name for member in suite.studies if suites.has_campaign(directory, member)]
     data = {name: load_data(directory / name) for name in begun}
@@ -160,7 +160,6 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
             blocks += study_head(section, say, begun=report is not None)
             blocks += table_blocks(report, say, choice, statistics=args.stats) if report else ()
         print_blocks(blocks, say, everything=args.stats)
-    return 0
 
 
 def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     language_argument(parser, "pages")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if not args.dir.is_dir():
         raise InputError(f"{args.dir} is not a directory", "name the directory in which your campaigns are")
     if not 0 <= args.port < 2**16:
@@ -64,7 +64,6 @@ def run(args: argparse.Namespace) -> int:
                 _open(address, Path(private))
 
         serve(Campaigns(args.dir, language(args.lang), args.history), args.port, ready)
-    return 0
 
 
 def _open(address: str, private: Path) -> None:

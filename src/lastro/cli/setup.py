@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.setup.machine import Machine
     from lastro.setup.plan import make_plan, missing_after_steps
     from lastro.setup.run import execute
@@ -52,18 +52,21 @@ def run(args: argparse.Namespace) -> int:
     wanted = select(args.part, everything=args.all, click_tree=bool(sources))
     plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
-        script = shell_script(
-            command, plan.machine.path, plan.steps, [_unmet_text(finding) for finding in plan.blocked]
-        )
+        script = shell_script(command, plan.machine.path, plan.steps, list(map(_unmet_text, plan.blocked)))
         print(_as_json(plan, plan.findings, []) if args.json else script, end="")
-        return 0
+        return
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
     failures = {step.step.name: step.last_line for step in ended if step.failed}
     findings = missing_after_steps(plan, wanted, failures)
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
-    _raise_for(findings)
-    return 0
+    not_installed = _not_installed(findings)
+    if len(not_installed) == 1:
+        (only,) = not_installed
+        raise HostError(f"{only.part.title} cannot be installed: {only.reason}", only.remedy)
+    if not_installed:
+        names = ", ".join(finding.part.title for finding in not_installed)
+        raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
 def _unmet_text(finding: UnmetRequirements) -> str:
@@ -89,18 +92,6 @@ def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequireme
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
-def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
-    """Raise HostError when a required part cannot be installed."""
-    not_installed = _not_installed(findings)
-    if len(not_installed) == 1:
-        raise HostError(
-            f"{not_installed[0].part.title} cannot be installed: {not_installed[0].reason}", not_installed[0].remedy
-        )
-    if not_installed:
-        names = ", ".join(finding.part.title for finding in not_installed)
-        raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
-
-
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
     by_name = {step.step.name: step for step in ended}
     parts = []
@@ -123,10 +114,5 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
 def _outcome(ended: EndedStep | None) -> dict[str, Any]:
     if ended is None:
         return {"status": "not run", "duration_s": None, "last_line": None, "log": None}
-    status = "failed" if ended.failed else "done"
-    return {
-        "status": status,
-        "duration_s": round(ended.duration_s, 1),
-        "last_line": ended.last_line or None,
-        "log": ended.log or None,
-    }
+    status = {"status": "failed" if ended.failed else "done", "duration_s": round(ended.duration_s, 1)}
+    return status | {"last_line": ended.last_line or None, "log": ended.log or None}

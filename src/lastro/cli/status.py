@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     facts = facts_of(args.dir)
 
     def blocks(say: Language) -> Document:
@@ -28,4 +28,3 @@ def run(args: argparse.Namespace) -> int:
         return status_document(facts, say)
 
     print_answer(args, lambda: facts, blocks)
-    return 0

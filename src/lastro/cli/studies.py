@@ -30,15 +30,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     studies = _built_in_studies()
     if args.json:
         print(json.dumps([asdict(study) for study in studies], indent=2))
-        return 0
+        return
     width = max(len(study.name) for study in studies)
     for study in studies:
         print(f"{study.name:<{width}}  {study.scenario or 'suite':<11}  {study.title}")
-    return 0
 
 
 def _built_in_studies() -> list[ListedStudy]:

@@ -37,7 +37,15 @@ def run(args: argparse.Namespace) -> int:
     from lastro.app.verify import verify
 
     verification = verify(args.bundle)
-    code, verdict = _verdict(verification)
+    undecided = "undecided: the hashes are right, but these versions yield other files than those of the bundle"
+    if verification.damaged:
+        code, verdict = NOT_VERIFIED, "not verified: damaged"
+    elif not verification.different:
+        code, verdict = 0, "verified"
+    elif verification.other_versions:
+        code, verdict = UNDECIDED, undecided
+    else:
+        code, verdict = NOT_VERIFIED, "not verified: the database yields other files"
     if args.json:
         document = {"format": _FORMAT, "bundle": str(args.bundle), "verdict": verdict, "exit_code": code}
         print(json_text(encode(document | vars(verification), {})))
@@ -46,29 +54,13 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _verdict(verification: Verification) -> tuple[int, str]:
-    """Return the exit code and the verdict of a verification."""
-    if verification.damaged:
-        return NOT_VERIFIED, "not verified: damaged"
-    if not verification.different:
-        return 0, "verified"
-    if verification.other_versions:
-        return (
-            UNDECIDED,
-            "undecided: the hashes are right, but these versions yield other files than those of the bundle",
-        )
-    return NOT_VERIFIED, "not verified: the database yields other files"
-
-
 def _lines(verification: Verification, verdict: str) -> list[str]:
     lines = [f"{verification.files} files compared with their SHA-256: {_count(verification.damaged, 'damaged')}"]
     lines += _findings(verification.damaged)
     if verification.was_rebuilt:
         made = "reports, tables, figures and records made again from the database"
-        lines += [
-            f"{verification.rebuilt} {made}: {_count(verification.different, 'different')}",
-            *_findings(verification.different),
-        ]
+        lines.append(f"{verification.rebuilt} {made}: {_count(verification.different, 'different')}")
+        lines += _findings(verification.different)
     else:
         lines.append("Nothing was made again from the database, since the campaign or the list of hashes is damaged.")
     if verification.other_versions:
