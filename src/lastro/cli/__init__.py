@@ -174,9 +174,8 @@ def _run_command(name: str, rest: list[str]) -> int:
         try:
             Path.cwd()
         except OSError as error:
-            raise InputError(
-                f"the working directory is not there: {error.strerror}", "cd to one that exists"
-            ) from error
+            message = f"the working directory is not there: {error.strerror}"
+            raise InputError(message, "cd to one that exists") from error
         return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1

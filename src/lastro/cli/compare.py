@@ -28,7 +28,6 @@ import argparse
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
 from lastro.cli._common import junit_argument, language_argument, share, write_file
@@ -36,9 +35,6 @@ from lastro.cli._terminal import print_answer, rendered
 from lastro.errors import InputError
 from lastro.study.margins import Margins
 from lastro.words.language import language
-
-if TYPE_CHECKING:
-    from lastro.analysis.comparison import Comparison
 
 REGRESSION = 4
 UNDECIDED = 8
@@ -85,17 +81,28 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
     if args.require and args.fail_over is None:
-        raise InputError(
-            f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%, or in [margins]"
-        )
+        hint = "give it with --fail-over, such as 5%, or in [margins]"
+        raise InputError(f"--require {args.require} needs a margin", hint)
     if args.may_differ and not args.fail_changed_host:
         raise InputError("--may-differ needs --fail-changed-host", "without it, every fact may differ")
-    if _is_same(args.a, args.b):
+    stats = []
+    for directory in (args.a, args.b):
+        try:
+            stats.append(directory.stat())
+        except FileNotFoundError:
+            return  # opening the campaign reports what is missing
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
+    if os.path.samestat(*stats):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.compare import compare
+    from lastro.builders.compare import compare_blocks
+    from lastro.builders.compare_github import workflow_commands
+    from lastro.builders.data.comparison import document, junit
 
     _check_options(args)
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
@@ -112,42 +119,16 @@ def run(args: argparse.Namespace) -> int:
         may_differ=args.may_differ or (),
     )
     if args.junit:
-        from lastro.builders.data.comparison import junit
-
         write_file(args.junit, junit(comparison, fail_lost=args.fail_lost))
-    _print(args, comparison)
-    if margins is not None and not comparison.n_judged:
-        raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
-    if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
-        return REGRESSION
-    return UNDECIDED if args.require and comparison.outcome == "undecided" else 0
-
-
-def _is_same(a: Path, b: Path) -> bool:
-    """Return whether both are the same directory. Raises: InputError when one of them cannot be read."""
-    stats = []
-    for directory in (a, b):
-        try:
-            stats.append(directory.stat())
-        except FileNotFoundError:
-            return False  # opening the campaign reports what is missing
-        except (OSError, ValueError) as error:
-            words = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
-    return os.path.samestat(*stats)
-
-
-def _print(args: argparse.Namespace, comparison: Comparison) -> None:
-    from lastro.builders.compare import compare_blocks
-    from lastro.builders.compare_github import workflow_commands
-    from lastro.builders.data.comparison import document
-
-    say = language(args.lang)
     if args.json or args.format == "text":
         print_answer(args, partial(document, comparison), partial(compare_blocks, comparison), everything=args.all)
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
     else:
-        blocks = compare_blocks(comparison, say)
-        whole = "lastro compare --format md --all"
-        print(rendered("md", blocks, say, whole=whole, everything=args.all), end="")
+        say, whole = language(args.lang), "lastro compare --format md --all"
+        print(rendered("md", compare_blocks(comparison, say), say, whole=whole, everything=args.all), end="")
+    if margins is not None and not comparison.n_judged:
+        raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
+    if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
+        return REGRESSION
+    return UNDECIDED if args.require and comparison.outcome == "undecided" else 0

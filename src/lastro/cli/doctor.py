@@ -29,8 +29,7 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
 from lastro.cli._doctor_progress import PartsToTry, ProbeProgress
-from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, summary
-from lastro.cli._properties import property_lines
+from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, property_lines, summary
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
 from lastro.platforms.base import Availability, Platform
@@ -144,7 +143,7 @@ def _width() -> int:
 def _run_fleet(args: argparse.Namespace) -> int:
     """Print a comparison of the testbeds of a fleet, and return the exit code: 3 if none of them can be used."""
     from lastro.analysis.testbed_groups import group_testbeds
-    from lastro.app.fleet_check import ask
+    from lastro.app.fleets import ask
     from lastro.cli import _fleet_lines
 
     for option in ("platform", "study", "quick", "properties", "testbed", "all"):
@@ -152,6 +151,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
             hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
             raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
     fleet = load_fleet(args.fleet)
+    assert fleet is not None
     if fleet.scheduler:
         message = f"{args.fleet}: `doctor` asks hosts that it reaches itself, and not the workers of a Dask scheduler"
         hint = "run `lastro doctor --json` on the host of each worker, and compare the facts: docs/reference-fleet.md"

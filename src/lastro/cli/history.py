@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.cli._common import junit_argument, language_argument, levels_named, output_argument, write_file
-from lastro.cli._terminal import rendered, write_output
+from lastro.cli._terminal import print_answer, rendered, write_output
 from lastro.errors import InputError
 from lastro.results.history_points import DEFAULT_FILE, RemarkKind
 from lastro.words.language import language
@@ -82,8 +82,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app import histories
-    from lastro.builders.data.history import junit
+    from lastro.builders.data.history import campaigns_document, junit
     from lastro.builders.data.prometheus import openmetrics, prometheus
+    from lastro.builders.history import list_blocks
+    from lastro.results.history import read_history
 
     _check_options(args)
     match args.action:
@@ -91,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
             added, known = histories.add(args.history, [Path(name) for name in args.names], args.label)
             print(f"{args.history}: {added} added" + (f", {known} known already" if known else ""))
         case "list":
-            _list(args)
+            history = read_history(args.history)
+            as_json, as_text = partial(campaigns_document, history), partial(list_blocks, history)
+            print_answer(args, as_json, as_text, everything=args.all)
         case "show":
             args.metric = args.names[0]
             _write_report(args, _report(args), details=True)
@@ -132,16 +136,6 @@ def _check_options(args: argparse.Namespace) -> None:
         raise InputError(f"{command} needs a reason", 'give it with --note "…"')
 
 
-def _list(args: argparse.Namespace) -> None:
-    from lastro.builders.data.history import campaigns_document
-    from lastro.builders.history import list_blocks
-    from lastro.cli._terminal import print_answer
-    from lastro.results.history import read_history
-
-    history = read_history(args.history)
-    print_answer(args, partial(campaigns_document, history), partial(list_blocks, history), everything=args.all)
-
-
 def _report(args: argparse.Namespace) -> HistoryReport:
     from lastro.analysis.history import judge_history
     from lastro.results.history import read_history
@@ -151,7 +145,6 @@ def _report(args: argparse.Namespace) -> HistoryReport:
 
 
 def _write_report(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
-    """Write the history in the chosen format: JSON, text, Markdown or HTML."""
     from lastro.builders.data.history import document
     from lastro.builders.history import history_blocks
     from lastro.document import Figure

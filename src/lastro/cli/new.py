@@ -29,6 +29,7 @@ from typing import TypeVar
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError, OutputError
 from lastro.results.files import write_atomically
+from lastro.study.levels import NONE
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
@@ -82,7 +83,7 @@ def _ask(args: argparse.Namespace) -> None:
         _ask_for("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
                partial(first.parts_named, "platform")),
         _ask_for("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
-               lambda text: first.with_none(first.parts_named("anomaly", text))),
+               lambda text: tuple(dict.fromkeys((NONE, *first.parts_named("anomaly", text))))),
         _ask_for("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
     )  # fmt: skip
     designed = _ask_for(
@@ -93,9 +94,8 @@ def _ask(args: argparse.Namespace) -> None:
         print_document(designed.text)
     else:
         _write(Path(args.file), designed.text, overwrite=args.force)
-        print(
-            f"wrote {args.file}; it is expected to take {human_duration(designed.expected_s)}: `lastro run {args.file}`"
-        )
+        took = human_duration(designed.expected_s)
+        print(f"wrote {args.file}; it is expected to take {took}: `lastro run {args.file}`")
     for what in designed.left_out:
         print(f"left out for the time: {what}", file=sys.stderr)
 
@@ -115,9 +115,8 @@ def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
         except UnicodeDecodeError as error:
             raise InputError("the answer is not UTF-8 text", "answer in a terminal that writes UTF-8") from error
         if not line:
-            raise InputError(
-                "there is no answer", "answer each question with a line; an empty one takes what is in [ ]"
-            )
+            hint = "answer each question with a line; an empty one takes what is in [ ]"
+            raise InputError("there is no answer", hint)
         try:
             return read(line.strip() or usual)
         except InputError as error:
@@ -207,9 +206,8 @@ class Test{class_name}({contract}):
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
-        raise InputError(
-            f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
-        )
+        hint = "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+        raise InputError(f"'{name}' is not a valid study name", hint)
 
 
 def _name(args: argparse.Namespace) -> str:

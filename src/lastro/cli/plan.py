@@ -61,8 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.gate_plan import gate_plan
+
     probing = ProbeOptions(not args.no_probe, args.wait, args.testbed)
-    _check_gate(args)
+    if args.gate is None and (args.pilot or args.metric):
+        option = "--from" if args.pilot else "--metric"
+        raise InputError(f"{option} is for --gate", "give a margin, such as --gate 5%")
+    if args.gate is not None and not args.pilot:
+        hint = f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one"
+        raise InputError("--gate needs the noise of this study: name a campaign of it with --from", hint)
     if (given := suite_of(args.study, selection(args))) is not None:
         if args.pilot:
             raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
@@ -79,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
     margins = Margins(share(args.gate, "--gate", above_zero=True)) if args.gate else Margins.of_studies(study)
     pilot = report_of(args.pilot, all_metrics=True) if args.pilot else None  # before anything is probed
     plan = plans.plan_of(study, probing)
-    gate = plans.gate_plan(plan, pilot, margins, args.metric or ()) if pilot else None
+    gate = None
+    if pilot:
+        metrics = args.metric or ()
+        gate = gate_plan(study, plan.runnable, pilot, margins, lambda blocks: 2 * plan.total_s(blocks), metrics)
     if args.json:
         print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
@@ -92,23 +102,6 @@ def run(args: argparse.Namespace) -> int:
         if args.schedule:
             print("\n".join(["", *_schedule_lines(plan)]))
     return 0
-
-
-def _check_gate(args: argparse.Namespace) -> None:
-    """Raise InputError for options of --gate that cannot be combined."""
-    if args.gate is None:
-        if args.pilot or args.metric:
-            raise InputError(
-                f"{'--from' if args.pilot else '--metric'} is for --gate", "give a margin, such as --gate 5%"
-            )
-    elif not args.pilot:
-        raise InputError(
-            "--gate needs the noise of this study: name a campaign of it with --from",
-            f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one",
-        )
-
-
-# Of one study
 
 
 def _expected(plan: StudyPlan) -> str:
@@ -176,7 +169,6 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
-    """Return the plan of one study as JSON-serializable data."""
     study, treatments = plan.study, plan.treatments
     document: dict[str, Any] = {
         "study": study.name,
@@ -205,9 +197,6 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
             for trial in design.trials(study, len(treatments))
         ]
     return document
-
-
-# Of a suite
 
 
 def _total_s(planned: Sequence[Planned]) -> float:

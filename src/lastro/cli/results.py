@@ -187,9 +187,8 @@ def _style(args: argparse.Namespace) -> CsvStyle:
         if len(mark) != 1 or mark.isalnum() or mark in '"\r\n+-' or not (mark.isprintable() or mark in others):
             raise InputError(f"{name}: {mark!r} is not a usable mark", "give one character, such as ';' or ','")
     if style.separator == style.decimal:
-        raise InputError(
-            f"--separator and --decimal are both {style.decimal!r}", "for a decimal comma, add --separator ';'"
-        )
+        hint = "for a decimal comma, add --separator ';'"
+        raise InputError(f"--separator and --decimal are both {style.decimal!r}", hint)
     return style
 
 

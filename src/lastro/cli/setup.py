@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor"
-    )
-    parser.add_argument("--source", metavar="DIR", help="build `click` from this source tree, which is not changed")
-    parser.add_argument("--all", action="store_true", help="install what all parts and the tests require")
-    parser.add_argument("--packages", action="store_true", help="install Debian packages alone, and build no program")
-    parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
-    parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
+    add = parser.add_argument
+    add("part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor")
+    add("--source", metavar="DIR", help="build `click` from this source tree, which is not changed")
+    add("--all", action="store_true", help="install what all parts and the tests require")
+    add("--packages", action="store_true", help="install Debian packages alone, and build no program")
+    add("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
+    add("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -88,7 +87,6 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
 
 
 def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
-    """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
@@ -104,9 +102,7 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
     document: dict[str, Any] = {
         "parts": parts,
         "packages": sorted(plan.packages),
-        "steps": [
-            {"name": step.name, "script": step.script, **_outcome(by_name.get(step.name))} for step in plan.steps
-        ],
+        "steps": [{**pick(step, "name script"), **_outcome(by_name.get(step.name))} for step in plan.steps],
     }
     return json.dumps(document, indent=2) + "\n"
 

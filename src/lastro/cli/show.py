@@ -102,10 +102,8 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
     if (origin := _foreign(store)) and not trusted:
-        raise InputError(
-            f"the commands of {store.directory} cannot be trusted: {origin}",
-            "review them with `lastro show --json`; --trust prints the script, which is to be run as root",
-        )
+        hint = "review them with `lastro show --json`; --trust prints the script, which is to be run as root"
+        raise InputError(f"the commands of {store.directory} cannot be trusted: {origin}", hint)
     levels = ", ".join(f"{name} {level}" for name, level in _levels(store, trial).items())
     title = f"{store.study.name}: trial {trial.number}, attempt {attempt.attempt}: {levels}"
     undo = reverting_steps(record for record in records if record.get("prepares"))
