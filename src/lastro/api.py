@@ -8,7 +8,7 @@ as `lastro decide` does on one campaign. This interface is stable from 0.1.0 on.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ class Columns(dict[str, list[Value]]):
     types: Mapping[str, str] = {}  # by column, in SQL; a column without one has that of its values
 
     @classmethod
-    def of(cls, types: Mapping[str, str], rows: Iterator[Sequence[Value]]) -> Columns:
+    def of(cls, types: Mapping[str, str], rows: Iterable[Sequence[Value]]) -> Columns:
         """Return a table of rows; `types` is {name of a column: its SQL type}."""
         values = list(zip(*rows, strict=True)) or [()] * len(types)
         table = cls(zip(types, map(list, values), strict=True))
@@ -143,15 +143,10 @@ class SlaAnswer(_TextView):
 
         Its columns are the label, the verdict, the probability that the candidate holds the service levels (`holds`),
         the cost, and the interval of the cost."""
-        rows = (
-            (
-                candidate["label"],
-                candidate["verdict"],
-                candidate["holds"],
-                *((candidate["cost"] or {}).get(key) for key in _SPREAD),
-            )
-            for candidate in self.document["candidates"]
-        )
+        rows = []
+        for candidate in self.document["candidates"]:
+            cost = candidate["cost"] or {}
+            rows.append((*map(candidate.get, ("label", "verdict", "holds")), *map(cost.get, ("value", "low", "high"))))
         return Columns.of(_CANDIDATES, rows)
 
     def _blocks(self) -> Iterator[Block]:
@@ -196,16 +191,10 @@ class Campaign(_TextView):
 
         Its columns are the id, the level of each factor, the status, the number of valid trials, and the reason if the
         treatment is unavailable."""
-        rows = (
-            (
-                treatment["id"],
-                *treatment["levels"].values(),
-                treatment["status"],
-                treatment["trials"].get("valid", 0),
-                treatment["reason"],
-            )
-            for treatment in self.document["treatments"]
-        )
+        rows = []
+        for treatment in self.document["treatments"]:
+            outcome = treatment["status"], treatment["trials"].get("valid", 0), treatment["reason"]
+            rows.append((treatment["id"], *treatment["levels"].values(), *outcome))
         return Columns.of({**self._levels, "status": _TEXT, "valid": _COUNT, "reason": _TEXT}, rows)
 
     def values(self, metric: str | None = None, *, invalid: bool = False) -> Columns:
@@ -235,21 +224,18 @@ class Campaign(_TextView):
         only a bound of the ratio is known. `verdict` is better, worse, same or unknown, corrected for all ratios of the
         metric. `marks` lists the kinds of remarks on the values: for example, that the load generator was the limit.
         Raises: InputError for an unknown metric."""
-        return self._in_place({**self._levels, **_MEANS}, self._means(self._known(metric)))
-
-    def _means(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
-        """Yield the rows of `means`."""
-        for name in metrics:
+        rows: list[Sequence[Value]] = []
+        for name in self._known(metric):
             for treatment in self.document["treatments"]:
                 measured = treatment["metrics"].get(name) or {}
                 ratio = measured.get("ratio") or {}
-                yield (
+                rows.append((
                     treatment["id"], *treatment["levels"].values(), name, self.metrics[name], measured.get("n", 0),
                     measured.get("bounded", 0), measured.get("mean"), *_ends(measured),
-                    ratio.get("value"), *_ends(ratio),
-                    ratio.get("bound"), ratio.get("verdict"),
+                    ratio.get("value"), *_ends(ratio), ratio.get("bound"), ratio.get("verdict"),
                     ", ".join(mark["kind"] for mark in measured.get("marks", ())),
-                )  # fmt: skip
+                ))  # fmt: skip
+        return self._in_place({**self._levels, **_MEANS}, rows)
 
     def effects(self, metric: str | None = None) -> Columns:
         """Return a table of the effect of each level against its factor's reference, averaged over the other factors.
@@ -257,22 +243,13 @@ class Campaign(_TextView):
         The table has the effects on all metrics, or only on `metric`. `p` is corrected for all effects on the metric.
         `decision` is different, same or unknown. `aliases` lists the effects that a fractional design cannot separate
         from this one. `marks` lists the kinds of remarks on the values. Raises: InputError for an unknown metric."""
-        return self._in_place(_EFFECTS, self._effects(self._known(metric)))
-
-    def _effects(self, metrics: Sequence[str]) -> Iterator[Sequence[Value]]:
-        """Yield the rows of `effects`."""
-        for name in metrics:
+        rows: list[Sequence[Value]] = []
+        for name in self._known(metric):
             for effect in self.document["analysis"][name]["effects"] or ():
+                ratio, remarks = effect["ratio"], map(", ".join, (effect["aliases"], effect["marks"]))
                 head = (name, effect["factor"], effect["level"], effect["reference"])
-                remarks = (", ".join(effect["aliases"]), ", ".join(effect["marks"]))
-                yield (
-                    *head,
-                    effect["ratio"]["value"],
-                    *_ends(effect["ratio"]),
-                    effect["p_adjusted"],
-                    effect["decision"],
-                    *remarks,
-                )
+                rows.append((*head, ratio["value"], *_ends(ratio), effect["p_adjusted"], effect["decision"], *remarks))
+        return self._in_place(_EFFECTS, rows)
 
     @property
     def _levels(self) -> dict[str, str]:
@@ -281,7 +258,7 @@ class Campaign(_TextView):
 
         return {"treatment": _TEXT} | {name: sql_type(levels) for name, levels in self.factors.items()}
 
-    def _in_place(self, types: Mapping[str, str], rows: Iterator[Sequence[Value]]) -> Columns:
+    def _in_place(self, types: Mapping[str, str], rows: Iterable[Sequence[Value]]) -> Columns:
         """Return a table with the columns in `types`, and a column `measured_in` if the campaign ran in a guest.
 
         The column is there because times in a guest are not comparable with times on a real host."""
@@ -354,7 +331,6 @@ class Campaign(_TextView):
         return content_from(self._data, claims_of(self.directory, self.study), ENGLISH, all_metrics=self._all_metrics)
 
 
-_SPREAD = ("value", "low", "high")
 _TEXT, _COUNT, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"  # SQL types of columns
 _CANDIDATES = {
     "candidate": _TEXT, "verdict": _TEXT, "holds": _NUMBER, "cost": _NUMBER, "cost_low": _NUMBER, "cost_high": _NUMBER

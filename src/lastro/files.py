@@ -187,10 +187,8 @@ def _require_ours(status: os.stat_result, at: int, part: str = "") -> None:
     if os.geteuid() or _trusting.get() or (danger := _danger(status, f"/proc/self/fd/{at}")) is None:
         return
     place = Path(f"/proc/self/fd/{at}").readlink() / part
-    raise InputError(
-        f"{place} {danger}: root could be made to write elsewhere",
-        "choose a directory of your own, or pass --trust if you trust all users who can change this one",
-    )
+    hint = "choose a directory of your own, or pass --trust if you trust all users who can change this one"
+    raise InputError(f"{place} {danger}: root could be made to write elsewhere", hint)
 
 
 def _danger(status: os.stat_result, directory: str) -> str | None:
@@ -205,17 +203,11 @@ def _danger(status: os.stat_result, directory: str) -> str | None:
         return "is writable by everyone"
     if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
         return f"is writable by group {status.st_gid}"
-    if status.st_mode & stat.S_IWGRP and _has_list(directory):
-        return "is writable by others through its access control list"
+    with suppress(OSError):  # of a file system without access control lists
+        # If there is a list, the group bits are its mask: acl(5).
+        if status.st_mode & stat.S_IWGRP and "system.posix_acl_access" in os.listxattr(directory):
+            return "is writable by others through its access control list"
     return None
-
-
-def _has_list(directory: str) -> bool:
-    """Return whether a directory has an access control list; if so, its group bits are the list's mask, see acl(5)."""
-    try:
-        return "system.posix_acl_access" in os.listxattr(directory)
-    except OSError:
-        return False  # a file system without such lists
 
 
 def _is_private(group: int) -> bool:

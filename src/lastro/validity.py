@@ -122,9 +122,7 @@ class HostLimits:
 
 def host_reasons(steal_percent: float, foreign_cpus: float, limits: HostLimits) -> list[str]:
     """Return a reason for each of the two limits that is exceeded: of steal time, and of CPUs of other processes."""
-    return [
-        f"the host was disturbed: {disturbance}" for disturbance in disturbances(steal_percent, foreign_cpus, limits)
-    ]
+    return [f"the host was disturbed: {text}" for text in disturbances(steal_percent, foreign_cpus, limits)]
 
 
 def disturbances(steal_percent: float, foreign_cpus: float, limits: HostLimits, who: str = "") -> list[str]:
@@ -213,10 +211,8 @@ def reason_unverified(drift: ClockDrift | None, limit: float) -> str | None:
     if drift.uncertainty > limit:
         return f"its clock was read too coarsely: ± {100 * drift.uncertainty:.3f} % (limit {100 * limit:g} %)"
     if abs(drift.ratio - 1) + drift.uncertainty > limit:
-        return (
-            f"its clock drifted by {_drift(drift)} relative to the host's, which may or may not be within the limit of"
-            f" {100 * limit:g} %"
-        )
+        within = f"within the limit of {100 * limit:g} %"
+        return f"its clock drifted by {_drift(drift)} relative to the host's, which may or may not be {within}"
     return None
 
 

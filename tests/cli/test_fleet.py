@@ -21,7 +21,6 @@ import pytest
 
 from lastro.app.studies import load_study
 from lastro.campaign import testbed_worker
-from lastro.campaign.duration import configuration
 from lastro.campaign.executor import AttemptCall, CalibrateCall, ProbeCall
 from lastro.campaign.testbed_worker import PROGRAM, TestbedOrder
 from lastro.campaign.worker_pool import LocalWorkerPool
@@ -228,7 +227,7 @@ def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monke
     monkeypatch.setattr(testbed_worker, "START_BEATS", 1500)  # the child must start, and processors are shared
     monkeypatch.setattr(testbed_worker, "SILENT_BEATS", 500)
     study = load_study("kagami2017")
-    config = configuration(study, treatments(study)[0])
+    config = study.config(treatments(study)[0].levels)
     held = testbed_worker.TestbedWorker(TestbedOrder(study, "tests"))
     assert 1800 < held._limit_s(AttemptCall(config, {}, 0)) < 7200
     assert held.open(lambda seen: None) == testbed_worker.OpenedTestbed({})
@@ -258,7 +257,7 @@ def test_a_testbed_that_never_starts_is_lost_later_than_one_that_falls_silent(mo
 
 def test_a_step_may_take_as_long_as_its_own_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     study = load_study(str(Path(__file__).parents[2] / "examples/compute.toml"))
-    config = {**configuration(study, treatments(study)[0]), "limit_s": 86_400}
+    config = {**study.config(treatments(study)[0].levels), "limit_s": 86_400}
     limit_s, held = testbed_worker.TestbedWorker._limit_s, SimpleNamespace(_scenario=scenario_of(study))
     trial_s = limit_s(held, AttemptCall(config, {}, 0))  # type: ignore[arg-type]
     assert 4 * 86_400 < trial_s < 5 * 86_400, "for the preparation, the run, and what a workload does around them"

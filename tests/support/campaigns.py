@@ -143,7 +143,7 @@ def make_campaign(
         for row in rows:
             if why := unavailable(row.levels):
                 store.mark_unavailable(row.index, *why)
-        with store.single_transaction():  # a transaction for each trial would take most of the time
+        with store.transaction():  # a transaction for each trial would take most of the time
             _run(
                 store,
                 study.metrics if measured is None else measured,

@@ -66,9 +66,6 @@ class Silent:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def at(self, testbed: str) -> Silent:
-        return self
-
     def said(self, testbed: str, line: str) -> None:
         self.lines.append(f"{testbed}: {line}")
 

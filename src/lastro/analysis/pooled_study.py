@@ -29,7 +29,7 @@ from lastro.stats.intervals import Estimate, Interval, satterthwaite, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
-from lastro.study.baseline import common_baseline
+from lastro.study.design import common_baseline
 from lastro.study.model import Level, Levels, Study
 
 if TYPE_CHECKING:

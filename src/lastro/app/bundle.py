@@ -31,8 +31,8 @@ from lastro.files import open_directory
 from lastro.results.bundle_archive import MANIFEST, write_zip
 from lastro.results.database import IN_BUNDLE
 from lastro.results.provenance import Provenance, common_provenance
-from lastro.results.published_copy import Clean, copy_store
-from lastro.results.read import CampaignData, load_campaign
+from lastro.results.published_copy import copy_store
+from lastro.results.read import load_campaign
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.load import require_named
@@ -87,7 +87,8 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
     _check_output(output, as_zip=as_zip)
     with _staging_directory(output) as stage:
         root = stage / "crate"
-        copies = (_copy(directory, member, root / IN_BUNDLE, wanted) for member in _members(directory))
+        members: Sequence[SuiteStudy | None] = suites.read(directory).studies if suites.is_suite(directory) else [None]
+        copies = [_copy(directory, member, root / IN_BUNDLE, wanted) for member in members]
         campaigns = [copy for copy in copies if copy is not None]
         if suites.is_suite(directory):
             _copy_index(directory, root / IN_BUNDLE, wanted)
@@ -103,11 +104,6 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
             root.replace(output)
     waiting = sum(campaign.waiting for campaign in campaigns)
     return FinishedBundle(output, len(files), size, digest, waiting, wanted.licence)
-
-
-def _members(directory: Path) -> list[SuiteStudy | None]:
-    """Return the studies of a suite; [None] if `directory` is a single campaign."""
-    return [*suites.read(directory).studies] if suites.is_suite(directory) else [None]
 
 
 def _check_output(output: Path, *, as_zip: bool) -> None:
@@ -138,10 +134,8 @@ def _staging_directory(output: Path) -> Iterator[Path]:
         yield stage
     except (OSError, sqlite3.OperationalError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise OutputError(
-            f"{output} cannot be written: {reason}",
-            "check the disk space and permissions, or name another file with -o",
-        ) from error
+        hint = "check the disk space and permissions, or name another file with -o"
+        raise OutputError(f"{output} cannot be written: {reason}", hint) from error
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -162,10 +156,8 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         return None
     with Store.open(source, readonly=True) as store:
         if running := store.runner():
-            raise InputError(
-                f"{source} is running, by process {running.pid} since {when(running.since_utc)} UTC",
-                "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
-            )
+            hint = "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`"
+            raise InputError(f"{source} is running, by process {running.pid} since {when(running.since_utc)} UTC", hint)
         data = load_campaign(store)
         places, testbeds = _places(source, store), store.testbeds()
         facts = redact(
@@ -173,7 +165,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         )
         copy_store(store, target / "campaign.db", facts.clean, facts.provenance, facts.testbeds)
     _copy_study(directory, source, data.study.name, data.study.source, target)
-    states = [trial.state for trial in data.trials]
+    clean, states = facts.clean, [trial.state for trial in data.trials]
     return CrateCampaign(
         folder=f"{IN_BUNDLE}/{member.name}" if member else IN_BUNDLE,
         name=data.study.name,
@@ -184,14 +176,11 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end_utc(data.attempts[-1]) if data.attempts else "",
         provenance=facts.provenance | common_provenance([row.provenance for row in facts.testbeds.values()]),
-        guest=_guest(data, facts.clean),
+        guest=MeasuredIn.of_data(
+            cleaned_provenance(data.provenance, clean),
+            [replace(member, provenance=cleaned_provenance(member.provenance, clean)) for member in data.members],
+        ),
     )
-
-
-def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
-    """Return the guest in which a campaign was measured, with private words replaced; None for a real host."""
-    members = [replace(member, provenance=cleaned_provenance(member.provenance, clean)) for member in data.members]
-    return MeasuredIn.of_data(cleaned_provenance(data.provenance, clean), members)
 
 
 def _end_utc(attempt: Attempt) -> str:

@@ -32,16 +32,12 @@ def check_place(directory: Path) -> None:
     except OSError as error:
         raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error
     if content:
-        raise InputError(
-            f"{directory} already holds a {content}",
-            f"continue it with `lastro resume {directory}`, or choose another -o DIR",
-        )
+        hint = f"continue it with `lastro resume {directory}`, or choose another -o DIR"
+        raise InputError(f"{directory} already holds a {content}", hint)
     parent = directory.absolute().parent
     if suites.is_suite(parent) and directory.absolute().name in (member.name for member in suites.read(parent).studies):
-        raise InputError(
-            f"{directory} is reserved for a study of the suite in {parent}",
-            f"`lastro resume {parent}` runs it there; choose another -o DIR",
-        )
+        hint = f"`lastro resume {parent}` runs it there; choose another -o DIR"
+        raise InputError(f"{directory} is reserved for a study of the suite in {parent}", hint)
     if not nearest.is_dir():
         raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -59,7 +55,5 @@ def refuse_suite(directory: Path, what: str = "this command") -> None:
     """Raise InputError when a directory is a suite; `what` names the command or option that needs a single campaign."""
     if suites.is_suite(directory):
         members = suites.read(directory).studies
-        raise InputError(
-            f"{directory} is a suite of {len(members)} studies, but {what} takes one of them",
-            f"name one: {', '.join(str(directory / member.name) for member in members)}",
-        )
+        hint = f"name one: {', '.join(str(directory / member.name) for member in members)}"
+        raise InputError(f"{directory} is a suite of {len(members)} studies, but {what} takes one of them", hint)

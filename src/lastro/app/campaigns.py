@@ -17,9 +17,9 @@ from lastro.app.provenance import comparable_facts, differences, part_properties
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
-from lastro.campaign.growth import is_finished
-from lastro.campaign.progress import Place, PlainProgress, ProgressBar, without_suite
+from lastro.campaign.progress import Place, PlainProgress, ProgressBar, SuitePosition
 from lastro.campaign.runner import utc_now
+from lastro.campaign.sequential import is_finished
 from lastro.errors import GuestLost, InputError, LastroError
 from lastro.host import facts
 from lastro.host.ledger import Ledger
@@ -27,7 +27,7 @@ from lastro.results.database import holds_campaign
 from lastro.results.samples import MAX_ATTEMPTS
 from lastro.results.segments import change_texts
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, scenario_of
+from lastro.scenarios.base import scenario_of
 from lastro.study import design
 from lastro.study.model import Study
 
@@ -55,7 +55,7 @@ def begin(
     study: Study,
     *,
     wait: bool,
-    place: Place = without_suite,
+    place: Place = SuitePosition,
     file: TestbedFile | None = None,
     fleet: FleetFile | None = None,
     marks: Mapping[str, str] = {},
@@ -70,20 +70,21 @@ def begin(
         if study.require or study.wish:
             hint = "leave out [require] and [wish]"
             raise InputError("on a fleet, no properties are found, and this study requires some", hint)
-        _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
+        from lastro.app import fleets
+
+        with fleets.hold_fleet(study, f"campaign {directory.resolve()}", fleet, wait=wait) as held:
+            held.wait_for_first(fleets.say_for)
+            chapters = {**fleets.provenance(fleet), **marks}
+            with Store.create(directory, study, *schedule(study), chapters, fleet=True) as store, _running_alone(store):
+                _run_trials(store, partial(held.run, store, scenario_of(study)), "started", place)
         return
     try:
-        with (
-            scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
-            Store.create(
-                directory,
-                study,
-                *schedule(study),
-                {**provenance(study, scenario, file), **marks, **_properties(study, scenario, wanted=properties)},
-            ) as store,
-            _running_alone(store),
-        ):
-            _run_trials(store, partial(runner.run, store, scenario), "started", place)
+        with scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario:
+            chapters = {**provenance(study, scenario, file), **marks}
+            if (properties or study.require or study.wish) and scenario.needs_root:
+                chapters["properties"] = part_properties(study, scenario.testbed)
+            with Store.create(directory, study, *schedule(study), chapters) as store, _running_alone(store):
+                _run_trials(store, partial(runner.run, store, scenario), "started", place)
     except GuestLost as lost:
         if not holds_campaign(directory):
             raise
@@ -91,27 +92,7 @@ def begin(
         resume(directory, ResumeOptions(wait=True), place)
 
 
-def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
-    """Return the chapter `properties` of provenance, if it is `wanted` or the study requires or wishes properties.
-
-    Otherwise, and for a scenario without instances, return {}."""
-    required = wanted or study.require or study.wish
-    return {"properties": part_properties(study, scenario.testbed)} if required and scenario.needs_root else {}
-
-
-def _begin_on_fleet(
-    directory: Path, study: Study, file: FleetFile, *, wait: bool, place: Place, marks: Mapping[str, str]
-) -> None:
-    from lastro.app import fleets
-
-    with fleets.hold_fleet(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
-        fleet.wait_for_first(fleets.say_for)
-        provenance = {**fleets.provenance(file), **marks}
-        with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
-            _run_trials(store, partial(fleet.run, store, scenario_of(study)), "started", place)
-
-
-def resume(directory: Path, how: ResumeOptions, place: Place = without_suite) -> bool:
+def resume(directory: Path, how: ResumeOptions, place: Place = SuitePosition) -> bool:
     """Run the remaining trials of a campaign, and retry unavailable trials; return whether anything changed.
 
     Raises: GuestLost when several guests in a row were lost without a valid trial."""
@@ -122,8 +103,9 @@ def resume(directory: Path, how: ResumeOptions, place: Place = without_suite) ->
         before, n_attempts = store.counts(), len(store.durations())
         if not is_finished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
             _resume_in_guests(store, how, place)
-        else:
-            _remove_leftovers(store)
+        elif scenario_of(store.study).needs_root:  # the process may have been killed after it saved its last trial
+            with closing(Ledger()) as ledger:
+                ledger.clean()
         return store.counts() != before or len(store.durations()) != n_attempts
 
 
@@ -148,13 +130,6 @@ def _resume_in_guests(store: Store, how: ResumeOptions, place: Place) -> None:
 
 def _announce_next_guest(lost: GuestLost) -> None:
     say(f"{lost.message}; finished trials are safe, and the campaign continues in another guest")
-
-
-def _remove_leftovers(store: Store) -> None:
-    """Remove what is left on the host if the campaign's process was killed after it had saved its last trial."""
-    if scenario_of(store.study).needs_root:
-        with closing(Ledger()) as ledger:
-            ledger.clean()
 
 
 def _resume_on_testbed(store: Store, how: ResumeOptions, place: Place) -> None:

@@ -65,16 +65,13 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     by_machine: dict[Identity, list[CampaignData]] = {}
     for campaign, identity in zip(campaigns, _identities(loaded_campaigns), strict=True):
         if identity[0] is None:
-            raise InputError(
-                f"{campaign.directory} does not record its host", "pool campaigns whose provenance names the host"
-            )
+            hint = "pool campaigns whose provenance names the host"
+            raise InputError(f"{campaign.directory} does not record its host", hint)
         by_machine.setdefault(identity, []).append(campaign)
     names = [str(name) for name, *_ in by_machine]
     if len(names) == 1:
-        raise InputError(
-            f"all of these campaigns are of one host, {names[0]}",
-            "`lastro report DIR DIR ... -o FILE` puts them together; `lastro pool` is for hosts that differ",
-        )
+        hint = "`lastro report DIR DIR ... -o FILE` puts them together; `lastro pool` is for hosts that differ"
+        raise InputError(f"all of these campaigns are of one host, {names[0]}", hint)
     return tuple(
         PooledHost(
             f"{name} ({', '.join(filter(None, more))})" if names.count(str(name)) > 1 else str(name),
@@ -109,10 +106,8 @@ def load_all(directories: Sequence[Path]) -> list[CampaignData]:
     """Load campaigns. Raises: as `load_data`; InputError for a suite among several directories."""
     if len(directories) > 1:
         for directory in filter(suites.is_suite, directories):
-            raise InputError(
-                f"{directory} holds a suite, which cannot be put together with other campaigns",
-                f"give the directories of one of its studies, such as {directory}/STUDY",
-            )
+            hint = f"give the directories of one of its studies, such as {directory}/STUDY"
+            raise InputError(f"{directory} holds a suite, which cannot be put together with other campaigns", hint)
     return [load_data(directory) for directory in directories]
 
 
@@ -213,6 +208,5 @@ def claims_of(directory: Path, study: str) -> Path | None:
     try:
         return file if has_plain(file) else papers.claims(study)
     except OSError as error:
-        raise InputError(
-            f"{file} cannot be read: {error.strerror}", "put the file itself there, or remove it"
-        ) from error
+        hint = "put the file itself there, or remove it"
+        raise InputError(f"{file} cannot be read: {error.strerror}", hint) from error

@@ -14,7 +14,7 @@ from lastro.campaign.duration import forecast
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios.base import scenario_of, schemas
 from lastro.study import design
-from lastro.study.levels import NONE, check_level, split_options
+from lastro.study.levels import check_level, split_options
 from lastro.study.load import parse
 from lastro.study.problems import FieldError
 from lastro.study.service_level import ServiceLevel
@@ -69,8 +69,7 @@ def parts_named(kind: str, text: str) -> tuple[str, ...]:
         try:
             check_level(schemas()[_SCENARIO], kind, name)
         except FieldError as wrong:
-            hint = wrong.hint_text
-            raise InputError(f"'{name}': {wrong.message}", hint or None) from None
+            raise InputError(f"'{name}': {wrong.message}", wrong.hint_text or None) from None
     if not names:
         raise InputError(f"name at least one {kind}", f"see `lastro parts {kind}`")
     return names
@@ -101,10 +100,8 @@ def first_study(name: str, answers: Answers) -> FirstStudy:
         expected_s = forecast(study, scenario, design.treatments(study)).total_s
         if expected_s <= answers.within_s:
             return FirstStudy(text, expected_s, effort.dropped)
-    raise InputError(
-        f"three blocks of this study take {human_duration(expected_s)} at the least",
-        "give it more time, or name fewer platforms, functions or neighbours",
-    )
+    hint = "give it more time, or name fewer platforms, functions or neighbours"
+    raise InputError(f"three blocks of this study take {human_duration(expected_s)} at the least", hint)
 
 
 def _efforts(n_platforms: int) -> Iterator[_Effort]:
@@ -120,14 +117,10 @@ def _efforts(n_platforms: int) -> Iterator[_Effort]:
 
 
 def _text(name: str, answers: Answers, effort: _Effort) -> str:
-    """Return the text of a study file for these answers and this effort."""
     known_metrics = tuple(schemas()[_SCENARIO].metrics.values())
     bounded = [ServiceLevel.parse(level_text, known_metrics).metric.name for level_text in answers.levels]
     metrics = list(dict.fromkeys(("throughput", *bounded, _COST)))
-    service_levels = [
-        (metric, level_text.removeprefix(metric).strip())
-        for metric, level_text in zip(bounded, answers.levels, strict=True)
-    ]
+    texts = dict(zip(bounded, answers.levels, strict=True))
     varied, fixed = _factors(answers, effort)
     baseline = ", ".join(f"{factor} = {_quoted(levels[0])}" for factor, levels in varied.items())
     lines = [
@@ -150,7 +143,7 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
         'cpus_idle = "awake"   # else latency also tells how long a CPU takes to wake up',
         "",
         "[sla]",
-        *(f'{metric} = "{level}"' for metric, level in service_levels),
+        *(f'{metric} = "{text.removeprefix(metric).strip()}"' for metric, text in texts.items()),
         "",
         "[cost]",
         f"{_COST} = 1",
@@ -188,11 +181,6 @@ def _durations(metrics: Sequence[str], effort: _Effort) -> Iterator[str]:
     yield "ping_interval_ms = 10"
     yield f"settle_s = {2 if effort.measure_s > 1 else 0}"
     yield "gap_s = 0"
-
-
-def with_none(neighbours: Sequence[str]) -> tuple[str, ...]:
-    """Return the levels of the factor `anomaly`: first the level for no neighbour, then `neighbours`."""
-    return tuple(dict.fromkeys((NONE, *neighbours)))
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,6 @@ from lastro import registry
 from lastro.app.messages import say
 from lastro.app.own_parts import parts_at, require_used
 from lastro.app.waiting import wait_reporter
-from lastro.campaign.duration import configuration
 from lastro.errors import InputError, Unavailable, did_you_mean
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
@@ -61,35 +60,18 @@ def testbed(
     `roots` of the testbed have the root filesystems with `changes`. With `beside`, this machine is not held, since the
     process that started this one holds it. Raises: InputError when `file` and `guests` do not match."""
     plans = [replace(plan, programs=tuple(programs)) for plan in guests_to_boot(file, guests)]
-    with (
-        one_interrupt() as ignore,
-        session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as host_session,
-        _with_images(host_session, needs, changes, file, plans, purpose, on_wait) as bed,
-    ):
-        try:
-            yield bed
-        finally:
-            ignore()
-
-
-@contextmanager
-def _with_images(
-    session: Session,
-    needs: NeedsOn,
-    changes: Sequence[RootChange],
-    file: TestbedFile | None,
-    plans: Sequence[GuestPlan],
-    purpose: str,
-    wait: OnWait | None,
-) -> Iterator[Testbed]:
-    """Yield the testbed, as `set_up_testbed` does, after all root filesystems have been built on this machine."""
-    image, roots = _images(session, needs, changes)
-    more = [root for root in dict.fromkeys(roots.values()) if root != image]
-    with (
-        set_up_testbed(session, image, file, plans, purpose, wait, more) as bed,
-        with_roots(bed, roots, purpose) as complete,
-    ):
-        yield complete
+    on_wait = wait_reporter(wait)
+    with one_interrupt() as ignore, session(purpose, wait=on_wait, beside=beside) as host_session:
+        image, roots = _images(host_session, needs, changes)
+        more = [root for root in dict.fromkeys(roots.values()) if root != image]
+        with (
+            set_up_testbed(host_session, image, file, plans, purpose, on_wait, more) as bed,
+            with_roots(bed, roots, purpose) as complete,
+        ):
+            try:
+                yield complete
+            finally:
+                ignore()
 
 
 def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
@@ -100,22 +82,18 @@ def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[
     known = file.guests if file else {}
     if known and not names:
         listed = ", ".join(f'"{name}"' for name in known)
-        raise InputError(
-            f"{file.file if file else ''} has several guests, and nothing says which is the host",
-            f"in the study, add guest = [{listed}] to [factors], or choose one with --set guest=NAME",
-        )
+        hint = f"in the study, add guest = [{listed}] to [factors], or choose one with --set guest=NAME"
+        raise InputError(f"{file.file if file else ''} has several guests, and nothing says which is the host", hint)
     plans = [known[name] for name in names if name in known]
     if names and not plans:
-        raise InputError(
-            f"the study runs in guests ({', '.join(names)}), and no testbed file has them",
-            did_you_mean(names[0], known) if known else "--testbed FILE, with a table [guests.NAME] for each",
-        )
+        hint = did_you_mean(names[0], known) if known else "--testbed FILE, with a table [guests.NAME] for each"
+        raise InputError(f"the study runs in guests ({', '.join(names)}), and no testbed file has them", hint)
     return plans or ([file.guest] if file and file.guest else [])
 
 
 def guest_names(study: Study) -> list[str]:
     """Return the names of the guests that a study's treatments choose, each once."""
-    configs = (configuration(study, treatment) for treatment in design.treatments(study))
+    configs = design.configurations(study)
     return [name for name in dict.fromkeys(map(guest_of, configs)) if name]
 
 
@@ -150,12 +128,6 @@ def announce_builds(session: Session, image: rootfs.Image, plans: Sequence[Guest
     builds = [to_build(image, state, plan.release, plan.kernel, plan.platforms, plan.hypervisor) for plan in plans]
     if names := dict.fromkeys(name for names_of_plan in builds for name in names_of_plan):
         say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
-
-
-def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
-    """Return the additions to the image that `needs` requests; transcripts do not record the commands for this."""
-    with session.host.recorded():
-        return needs(session.host)
 
 
 def image_of(
@@ -211,7 +183,9 @@ def _images(
     roots = {}
     for change in (UNCHANGED, *changes):
         with registry.using_versions(parts_at(change.parts).parts):
-            roots[change] = image_of(session, _needs_on(session, needs), change=change)
+            with session.host.recorded():  # not in the transcript of a trial
+                additions = needs(session.host)
+            roots[change] = image_of(session, additions, change=change)
     return roots.pop(UNCHANGED), roots
 
 
@@ -233,7 +207,7 @@ def require_runnable(store: Store) -> None:
 
 def needs_of(study: Study) -> NeedsOn:
     """Return a function of a host: it returns what a study's trials require in the root filesystem on that host."""
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    configs = design.configurations(study)
     used = {name for config in configs for name in functions_in(str(config.get("function", "")))}
     used_functions = [function for function in study.functions if function.name in used]
     revisions = [RootChange.of(config).git for config in configs]
@@ -260,16 +234,10 @@ def scenario_on_host(
             scenario.roots = {change: _scenario(study, None, change) for change in changes}
             yield scenario
         return
+    needs, programs = needs_of(study), _programs_of(study)
     with (
         testbed(
-            purpose,
-            wait=wait,
-            needs=needs_of(study),
-            file=file,
-            guests=names,
-            programs=_programs_of(study),
-            changes=changes,
-            beside=beside,
+            purpose, wait=wait, needs=needs, file=file, guests=names, programs=programs, changes=changes, beside=beside
         ) as bed,
         ExitStack() as stack,
     ):
@@ -298,7 +266,7 @@ def _scenario(study: Study, bed: Testbed | None, change: RootChange = UNCHANGED)
 
 def _programs_of(study: Study) -> list[str]:
     """Return the paths of the programs that a study's treatments choose for their platforms, each once."""
-    configs = (configuration(study, treatment) for treatment in design.treatments(study))
+    configs = design.configurations(study)
     levels = dict.fromkeys(level for config in configs if "platform" in config for level in platform_levels(config))
     paths = []
     for level in levels:
@@ -311,7 +279,7 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
     """Raise InputError when a program that a variant chooses for a platform cannot be used."""
     checked: set[str] = set()
     for treatment in design.treatments(study):
-        config = configuration(study, treatment)
+        config = study.config(treatment.levels)
         variant = str(config.get(VARIANT.name, ""))
         level = part_level(config, "platform") if "platform" in config else ""
         if not any(name.startswith("platform.") for name in study.variants.get(variant, {})) or level in checked:
@@ -330,5 +298,5 @@ def _require_programs(study: Study, scenario: Scenario) -> None:
 
 def root_changes(study: Study) -> list[RootChange]:
     """Return the changes of a study's variants that need testbeds of their own, each once; empty if there are none."""
-    changes = (RootChange.of(configuration(study, treatment)) for treatment in design.treatments(study))
+    changes = (RootChange.of(study.config(treatment.levels)) for treatment in design.treatments(study))
     return [change for change in dict.fromkeys(changes) if change]

@@ -11,23 +11,23 @@ from lastro.app.campaign_dirs import check_place, open_campaign
 from lastro.app.contents import report_of
 from lastro.app.hosts import guest_names, guests_to_boot, require_runnable
 from lastro.app.messages import say
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.app.rights import require_root
 from lastro.app.studies import testbed_of
 from lastro.campaign.duration import emulated_guests, forecast
 from lastro.campaign.runner import utc_now
 from lastro.errors import InputError
 from lastro.guest import surely_emulated
-from lastro.results.provenance import Provenance, RecordedRole, RecordedTestbed
+from lastro.results.provenance import Provenance, RecordedRole
+from lastro.results.segments import change_texts
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, scenario_of
+from lastro.scenarios.base import scenario_of
 from lastro.study import design
 from lastro.study.aa_study import aa_study, first_treatments
 from lastro.study.model import PATIENCE, Level, Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.noise_floor import NoiseFloors
     from lastro.host.testbed_file import TestbedFile
 
@@ -41,9 +41,6 @@ def study_of(directory: Path) -> Study:
         if store.provenance.noise_floor_of:
             raise InputError(f"{directory} is an A/A campaign itself", "name the campaign or study for which it ran")
         return store.study
-
-
-# The A/A campaign
 
 
 def run(
@@ -66,73 +63,51 @@ def run(
     if scenario_class.needs_root:
         plans = guests_to_boot(file, guest_names(aa))
         emulated = min(len(plans), max(emulated, sum(map(surely_emulated, plans))))
-    aa, described = _shortened(aa, scenario_class, emulated, everything=everything)
-    say(f"{described}; in {directory}")
-    campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
 
+    def expected_s(n_treatments: int) -> float:
+        return forecast(aa, scenario_class, treatments[:n_treatments], emulated=emulated).total_s
 
-def _shortened(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
-    """Return the A/A study, shortened to an hour unless `everything`, and a description of what is about to run."""
-
-    def expected_s(shortened: Study, treatments: Sequence[design.Treatment]) -> float:
-        return forecast(shortened, scenario, treatments, emulated=emulated).total_s
-
-    treatments = design.treatments(aa)
+    treatments, blocks = design.treatments(aa), aa.design.replicates
     fitting = len(treatments)
-    while not everything and fitting > 1 and expected_s(aa, treatments[:fitting]) > SHORT_S:
+    while not everything and fitting > 1 and expected_s(fitting) > SHORT_S:
         fitting -= 1
-    shortened = aa if fitting == len(treatments) else first_treatments(aa, fitting)
-    blocks = aa.design.replicates
-    seconds = expected_s(shortened, treatments[:fitting])
-    words = (
-        f"A/A campaign: {fitting} of {len(treatments)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
-    )
+    words = f"A/A campaign: {fitting} of {len(treatments)} baseline treatments, {blocks} blocks"
     more = "" if fitting == len(treatments) else " (--all runs all of them)"
-    return shortened, f"{words}, about {human_duration(seconds)}{more}"
-
-
-# The judgement
+    took = human_duration(expected_s(fitting))
+    aa = aa if fitting == len(treatments) else first_treatments(aa, fitting)
+    say(f"{words}, {fitting * blocks} trials, about {took}{more}; in {directory}")
+    campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
 
 
 def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:
     """Return the noise floors from finished A/A campaigns of `study`, and store them in the first one's database."""
     from lastro.analysis.noise_floor import noise_floors, to_dict
 
-    floors = noise_floors([_finished_report(directory, study) for directory in directories], study)
+    reports = []
+    wanted = aa_study(study)
+    for directory in directories:
+        reports.append(report := report_of(directory))
+        aa = report.study
+        for what, value, wanted_value in (
+            ("scenario", aa.scenario, wanted.scenario),
+            ("factors", aa.factors, wanted.factors),
+            ("settings", _measurement_settings(aa.settings), _measurement_settings(wanted.settings)),
+            ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
+        ):
+            if value != wanted_value:
+                message = f"the campaign in {directory} is not an A/A campaign of this study: it has different {what}"
+                raise InputError(message, "name another directory with -o, or run without -o")
+        if not report.progress.finished:
+            hint = f"continue with `lastro resume {directory}`, then repeat this command"
+            raise InputError(f"the A/A campaign in {directory} is unfinished", hint)
+    floors = noise_floors(reports, study)
     _store_floors(directories[0], to_dict(floors, utc_now()))
     return floors
-
-
-def _finished_report(directory: Path, study: Study) -> CampaignResults:
-    report = report_of(directory)
-    _check_aa(directory, report.study, study)
-    if not report.progress.finished:
-        raise InputError(
-            f"the A/A campaign in {directory} is unfinished",
-            f"continue with `lastro resume {directory}`, then repeat this command",
-        )
-    return report
 
 
 def _measurement_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
     """Return the settings except those that only limit waiting, which campaigns of earlier versions may lack."""
     return {name: value for name, value in settings.items() if name not in PATIENCE}
-
-
-def _check_aa(directory: Path, aa: Study, study: Study) -> None:
-    """Raise InputError unless the campaign in `directory` is an A/A campaign of `study`."""
-    wanted = aa_study(study)
-    for what, value, wanted_value in (
-        ("scenario", aa.scenario, wanted.scenario),
-        ("factors", aa.factors, wanted.factors),
-        ("settings", _measurement_settings(aa.settings), _measurement_settings(wanted.settings)),
-        ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
-    ):
-        if value != wanted_value:
-            raise InputError(
-                f"the campaign in {directory} is not an A/A campaign of this study: it has different {what}",
-                "name another directory with -o, or run without -o",
-            )
 
 
 def _store_floors(directory: Path, value: dict[str, Any]) -> None:
@@ -149,8 +124,12 @@ def store_in_campaign(judged: Path, directories: Sequence[Path], floors: NoiseFl
     changes: dict[str, None] = {}
     for directory in directories:
         before, now = _provenance(judged), _provenance(directory)
-        changes_of_facts = changes_between(before.chapters, now.chapters)
-        if (differences := [*changes_of_facts, *_role_changes(before.testbed, now.testbed)]) and not changed_host:
+        was, is_ = before.testbed.roles, now.testbed.roles
+        differences = change_texts(changed_facts(before.chapters, now.chapters))
+        for role in {**was, **is_}:
+            there, here = (_place_of(roles.get(role, RecordedRole())) for roles in (was, is_))
+            differences += [f"{role} was on {there}, is on {here}"] if there != here else []
+        if differences and not changed_host:
             raise InputError(
                 f"the A/A campaign in {directory} ran under different conditions than {judged}: "
                 f"{'; '.join(differences)}",
@@ -165,13 +144,6 @@ def store_in_campaign(judged: Path, directories: Sequence[Path], floors: NoiseFl
 def _provenance(directory: Path) -> Provenance:
     with open_campaign(directory) as store:
         return store.provenance
-
-
-def _role_changes(before: RecordedTestbed, now: RecordedTestbed) -> list[str]:
-    """Return a text for each role whose host, CPUs or network cards differ between two testbeds."""
-    was, is_ = before.roles, now.roles
-    places = {role: [_place_of(roles.get(role, RecordedRole())) for roles in (was, is_)] for role in {**was, **is_}}
-    return [f"{role} was on {there}, is on {here}" for role, (there, here) in places.items() if there != here]
 
 
 def _place_of(role: RecordedRole) -> str:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from lastro import registry
 from lastro.app.messages import say
-from lastro.campaign.duration import configuration
 from lastro.errors import InputError
 from lastro.host.ledger import STATE_DIR
 from lastro.host.local import LocalHost
@@ -51,9 +50,8 @@ def parts_at(revision: str) -> OwnParts:
     if not revision:
         return OwnParts()
     if not (folders := registry.folders()):
-        raise InputError(
-            f"parts = {revision}: there are no parts of your own", "name their folders in the variable LASTRO_PARTS"
-        )
+        hint = "name their folders in the variable LASTRO_PARTS"
+        raise InputError(f"parts = {revision}: there are no parts of your own", hint)
     host, copies, commits = LocalHost(), dict[Path, str](), dict[Path, str]()
     tops, names = list[Path](), dict[Path, str]()
     for folder in folders:
@@ -64,9 +62,8 @@ def parts_at(revision: str) -> OwnParts:
         top, below = checkouts.working_copy(source, host)
         copy = checkouts.ensure(checkout, host) / below
         if not copy.is_dir():
-            raise InputError(
-                f"the parts in {folder} are not in revision '{revision}'", "name a revision that has this folder"
-            )
+            hint = "name a revision that has this folder"
+            raise InputError(f"the parts in {folder} are not in revision '{revision}'", hint)
         copies[copy] = checkout.commit[:_VERSION_CHARS]
         commits[top / below] = checkout.commit
         names[top / below] = below or top.name
@@ -85,10 +82,8 @@ def _require_self_contained(info: registry.PartInfo, tops: list[Path]) -> None:
     for name in _imports(Path(info.origin)):
         for module, file in _module_files(name):
             if any(file.is_relative_to(top) and not _is_installed(file, top) for top in tops):
-                raise InputError(
-                    f"{info.origin} imports {module} from {file}, which is the same for all variants",
-                    "keep the code that differs in the file of the part",
-                )
+                message = f"{info.origin} imports {module} from {file}, which is the same for all variants"
+                raise InputError(message, "keep the code that differs in the file of the part")
 
 
 def _imports(file: Path) -> Iterator[str]:
@@ -134,7 +129,7 @@ def _is_installed(file: Path, top: Path) -> bool:
 def require_used(study: Study) -> None:
     """Raise InputError if no treatment of a study uses a part from LASTRO_PARTS, since no variant could change it."""
     own = {kind: registry.user_parts(kind).keys() for kind in registry.KINDS}
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    configs = design.configurations(study)
     words = {kind: {word for config in configs for word in _names(config.get(kind, ""))} for kind in registry.KINDS}
     platforms = {level for config in configs if PLATFORM in config for level in platform_levels(config)}
     words |= {"scenario": {study.scenario}, PLATFORM: {word for level in platforms for word in _names(level)}}

@@ -7,26 +7,24 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.hosts import scenario_on_host
 from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_testbed
-from lastro.campaign.duration import Forecast, configuration, forecast
+from lastro.campaign.duration import Forecast, forecast
 from lastro.errors import HostBusy, HostError, TrialError
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Scenario, scenario_of
+from lastro.scenarios.base import scenario_of
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.pools import MissingPlatform
 from lastro.study import design
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import CampaignResults
-    from lastro.analysis.gate_plan import GatePlan
     from lastro.host.testbed_file import TestbedFile
-    from lastro.study.margins import Margins
 
 NoPlan = HostError | TrialError
 Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
@@ -60,11 +58,7 @@ class StudyPlan:
     @property
     def runnable(self) -> list[design.Treatment]:
         """The treatments that can run here."""
-        return [
-            treatment
-            for treatment, availability in zip(self.treatments, self.availability, strict=True)
-            if availability
-        ]
+        return list(compress(self.treatments, map(bool, self.availability)))
 
     def total_s(self, blocks: int) -> float:
         """Return the expected duration of a campaign of this many blocks."""
@@ -95,9 +89,7 @@ def plan_of(
             availability_list, probing_s, emulated = _probe(study, treatments, probing, file, known_missing, place)
     except HostBusy as error:
         probed, busy = False, error.message
-    runnable = [
-        treatment for treatment, availability in zip(treatments, availability_list, strict=True) if availability
-    ]
+    runnable = list(compress(treatments, map(bool, availability_list)))
     expected = forecast(study, scenario, runnable, probing_s=probing_s, emulated=emulated or 0)
     return StudyPlan(
         study, treatments, availability_list, probed, expected, busy, None if emulated is None else emulated > 0
@@ -110,7 +102,7 @@ def _probe(
     probing: ProbeOptions,
     file: TestbedFile | None,
     missing: dict[str, MissingPlatform],
-    place: str = "",
+    place: str,
 ) -> tuple[list[Availability], float, int]:
     """Return the availability of each treatment, the seconds that probing takes, and the number of emulated guests.
 
@@ -124,27 +116,12 @@ def _probe(
         if scenario.needs_root:
             say(f"{place}probing what this host can run …")
         began_s = time.monotonic()
-        availability = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
+        availability = [scenario.availability_at(study.config(treatment.levels)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         took_s += pool.spared_s - scenario.testbed.session.built_s if pool else 0.0
-        return availability, took_s, _n_emulated(scenario)
-
-
-def _n_emulated(scenario: Scenario) -> int:
-    """Return how many of the guests on which the treatments run are emulated in software."""
-    beds = [
-        guest_scenario.testbed for guest_scenario in scenario.guests.values() or [scenario] if guest_scenario.needs_root
-    ]
-    return sum(bed.guest is not None and bed.guest["emulated"] for bed in beds)
-
-
-def gate_plan(plan: StudyPlan, pilot: CampaignResults, margins: Margins, metrics: Sequence[str]) -> GatePlan:
-    """Plan a gate that compares two campaigns like `plan`, from the noise of a pilot campaign.
-
-    Raises: as `analysis.gate_plan`."""
-    from lastro.analysis.gate_plan import gate_plan as planned
-
-    return planned(plan.study, plan.runnable, pilot, margins, lambda blocks: 2 * plan.total_s(blocks), metrics)
+        places = [place for place in scenario.guests.values() or [scenario] if place.needs_root]
+        guests = [place.testbed.guest for place in places]
+        return availability, took_s, sum(guest is not None and guest["emulated"] for guest in guests)
 
 
 def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
@@ -153,10 +130,9 @@ def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
     missing: dict[str, MissingPlatform] = {}
     n_studies = len(given.studies)
     for position, (file, study) in enumerate(zip(given.folder.files, given.studies, strict=True), start=1):
+        place = f"study {position} of {n_studies}: {file.stem}: "
         try:
-            planned.append(
-                (file.stem, plan_of(study, probing, missing, f"study {position} of {n_studies}: {file.stem}: "))
-            )
+            planned.append((file.stem, plan_of(study, probing, missing, place)))
         except (HostError, TrialError) as error:  # such as an image that cannot be built; the others have plans
             planned.append((file.stem, error))
     return planned
@@ -164,6 +140,5 @@ def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
 
 def reasons(plan: StudyPlan) -> dict[tuple[str, str | None], int]:
     """Return {(reason, remedy): number of treatments that cannot run because of it}."""
-    return Counter(
-        (str(availability.reason), availability.remedy) for availability in plan.availability if not availability
-    )
+    missing = [availability for availability in plan.availability if not availability]
+    return Counter((str(availability.reason), availability.remedy) for availability in missing)

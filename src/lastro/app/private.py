@@ -54,27 +54,25 @@ def redact(
             words |= {name: NAMELESS for name in _names(recorded) if len(name) >= _LEAST}
         provenance = _without_identity(provenance)
         rows = {name: replace(row, provenance=_without_identity(row.provenance)) for name, row in rows.items()}
-        words |= _words_of_changes(segments)
+        for fact, hidden in _PRIVATE_CHANGES.items():
+            for values in (segment.changes.get(fact, ()) for segment in segments):
+                words |= {value: hidden for value in values if len(value) >= _LEAST}
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
-    clean = _cleaner(words)
-    cleaned_rows = {name: _cleaned_row(row, clean) for name, row in rows.items()}
-    return Redaction(clean, cleaned_provenance(provenance, clean), cleaned_rows)
+    longest_first = sorted(words, key=len, reverse=True)
+    pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(word)}(?![\w-])" for word in longest_first) or r"(?!)")
+
+    def clean(text: str) -> str:
+        return _HOME.sub("~", pattern.sub(lambda match: words[match[0]], text))
+
+    for name, row in rows.items():
+        gaps = {at: (clean(reason), remedy and clean(remedy)) for at, (reason, remedy) in row.unavailable.items()}
+        rows[name] = replace(row, provenance=cleaned_provenance(row.provenance, clean), unavailable=gaps)
+    return Redaction(clean, cleaned_provenance(provenance, clean), rows)
 
 
 def cleaned_provenance(provenance: Provenance, clean: Clean) -> Provenance:
     return Provenance.of(with_clean_texts(provenance.chapters, clean))
-
-
-def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:
-    gaps = {at: (clean(reason), remedy and clean(remedy)) for at, (reason, remedy) in row.unavailable.items()}
-    return replace(row, provenance=cleaned_provenance(row.provenance, clean), unavailable=gaps)
-
-
-def _cleaner(words: Mapping[str, str]) -> Clean:
-    longest_first = sorted(words, key=len, reverse=True)
-    pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(word)}(?![\w-])" for word in longest_first) or r"(?!)")
-    return lambda text: _HOME.sub("~", pattern.sub(lambda match: words[match[0]], text))
 
 
 def _names(provenance: Provenance) -> Iterator[str]:
@@ -90,16 +88,6 @@ def _names(provenance: Provenance) -> Iterator[str]:
         user = pwd.getpwuid(int(os.environ.get("SUDO_UID") or os.getuid())).pw_name
         if user != "root":
             yield user
-
-
-def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
-    """Return {private value of a fact that changed between segments: the word that replaces it}."""
-    hidden_words: dict[str, str] = {}
-    for name, hidden in _PRIVATE_CHANGES.items():
-        for segment in segments:
-            words = segment.changes.get(name, ())
-            hidden_words |= {word: hidden for word in words if len(word) >= _LEAST}
-    return hidden_words
 
 
 def _without_identity(provenance: Provenance) -> Provenance:

@@ -12,14 +12,12 @@ from lastro.analysis.host_facts import APPARATUS, MACHINE_BELOW, OF_GUEST, match
 from lastro.app.messages import say
 from lastro.app.own_parts import parts_at
 from lastro.builders.data.encoder import pick
-from lastro.campaign.duration import configuration
 from lastro.guest import several_guests_chapter
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
 from lastro.host.shell import ONLY_ROOT_CAN_CHANGE
 from lastro.image import functions
-from lastro.results.segments import change_texts
 from lastro.scenarios.base import Config, Scenario, platform_levels
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.properties import probe_properties
@@ -40,27 +38,26 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     if not scenario.needs_root:
         without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
         return {**without_tools, **_revisions(scenario), "controller": facts.controller()}
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    configs = design.configurations(study)
     commands = version_commands(configs)
     with scenario.testbed.attempt():
         host_facts = facts.collect(scenario.testbed.host, commands)
         for what, why in host_facts.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
-        chapters = {
-            **host_facts,
-            **identity(scenario),
-            **scenario.facts(configs),
-            **_guest_chapters(scenario, commands),
-        }
-        cores = _cores(
-            scenario.testbed, host_facts, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
-        )
+        chapters = {**host_facts, **identity(scenario), **scenario.facts(configs)}
+        if guest_chapters := _guest_chapters(scenario, commands):
+            chapters["guests"] = guest_chapters
+        with_neighbour = any(config.get("anomaly", NONE) != NONE for config in configs)
+        cores = _cores(scenario.testbed, host_facts, with_neighbour=with_neighbour)
         for change, root_scenario in scenario.roots.items():
             with root_scenario.with_its_parts(), root_scenario.testbed.attempt():
                 root_facts = root_scenario.facts([config for config in configs if RootChange.of(config) == change])
             tools = {"image_tools": root_facts["image_tools"]} if "image_tools" in root_facts else {}
             chapters["root_filesystem"]["variants"][str(change)] |= tools
-        chapters |= {**_testbed_chapter(scenario, file), "cores": cores, "controller": facts.controller()}
+        if file is not None or len(scenario.roles) > 1:
+            shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
+            chapters["testbed"] = (_roles(scenario.testbed, file) if file else {}) | {"shared_cpus": shared}
+        chapters |= {"cores": cores, "controller": facts.controller()}
         return {**chapters, "machines": machines(scenario.testbed)}
 
 
@@ -68,7 +65,7 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
     """Find the properties of a study's platforms and links on a testbed.
 
     Return {kind: {level: {property: its text, its value, and how it was found}}}."""
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    configs = design.configurations(study)
     platforms, attachments = (
         sorted({part_level(config, kind) for config in configs if kind in config})
         for kind in ("platform", "attachment")
@@ -127,26 +124,14 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
 
 
 def _guest_chapters(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return {"guests": {name: its chapters}}, of the chapters that may differ between guests; {} without named guests.
-
-    The other chapters of the provenance describe the first guest."""
+    """Return {name of a guest: its chapters that may differ between guests}; all others describe the first guest."""
     guest_chapters: dict[str, Any] = {}
     for name, guest_scenario in scenario.guests.items():
         with guest_scenario.testbed.attempt():
             guest_facts = facts.collect(guest_scenario.testbed.host, commands)
         chapters = {chapter: guest_facts[chapter] for chapter in _OF_EACH_GUEST}
         guest_chapters[name] = chapters | {"guest": dict(guest_scenario.testbed.guest or {})}
-    return {"guests": guest_chapters} if guest_chapters else {}
-
-
-def _testbed_chapter(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """Return {"testbed": the hosts of the roles, and the CPUs that they share}.
-
-    Without a testbed file, the hosts are left out; for a scenario with a single role, return {}."""
-    if file is None and len(scenario.roles) == 1:
-        return {}
-    shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
-    return {"testbed": {**(_roles(scenario.testbed, file) if file else {}), "shared_cpus": shared}}
+    return guest_chapters
 
 
 def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
@@ -166,7 +151,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
         cpus_differ = len({guest_machine["cpus"] for guest_machine in machines.values()}) > 1
         for key in ("kernel", "cpus") if cpus_differ else ("kernel",):
             facts_by_chapter["host"][key] = ", ".join(
-                f"{guest_machine[key]} ({name})" for name, guest_machine in machines.items()
+                f"{of_guest[key]} ({name})" for name, of_guest in machines.items()
             )
         facts_by_chapter["guest"] = several_guests_chapter({name: bed.guest or {} for name, bed in beds.items()})
     if scenario.roots:
@@ -229,8 +214,3 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, 
 
     A fact that only one side has, such as a program that has been installed since, does not affect trials."""
     return {name: (before[name], now[name]) for name in before if name in now and before[name] != now[name]}
-
-
-def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the differences of `changed_facts` as text."""
-    return change_texts(changed_facts(before, now))

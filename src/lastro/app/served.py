@@ -1,28 +1,26 @@
-"""The pages of `lastro serve`: the campaigns of a directory and their history, read again when files have changed."""
+"""The pages of `lastro serve`: the campaigns of a directory and their history, read again when files have changed.
+
+Trials may be running, so reading must take little CPU time: at most the fraction BUSY of one CPU for each thing that is
+read. The longer a reading takes, the longer is the pause before the next one."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import threading
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from lastro.app.readings import FileReading, Stamp, renew, stamp_of
 from lastro.app.status import facts_of
-from lastro.builders.status import (
-    ListedCampaign,
-    campaigns_of,
-    links,
-    list_blocks,
-    problem_blocks,
-    status_document,
-)
+from lastro.builders.status import ListedCampaign, campaigns_of, links, list_blocks, problem_blocks, status_document
 from lastro.campaign import suite as suites
 from lastro.document import Document, Title
+from lastro.errors import LastroError
 from lastro.files import has_plain, read_regular
 from lastro.host.files import start_time
 from lastro.plain import without_controls
@@ -35,11 +33,64 @@ from lastro.words.language import Language
 if TYPE_CHECKING:
     from lastro.analysis.history import HistoryReport
 
+BUSY = 0.002  # of one CPU, in the mean over time
 REPORT = "report.html"
 HISTORY = "/history/"  # the address of its page
 _MOST_REPORT_BYTES = 64 << 20
 _WATCHED = (DB_NAME, f"{DB_NAME}-wal", suites.INDEX, REPORT)
 Facts = dict[str, Any]  # the status of a campaign or a suite
+Content = TypeVar("Content")
+Stamp: TypeAlias = tuple[tuple[str, int, int], ...]  # name, time and size of each file
+
+
+@dataclass(frozen=True, slots=True)
+class FileReading(Generic[Content]):
+    """The content of files as read, or the `problem` that prevented reading them.
+
+    `stamp` is the stamp of the files at that time. They are not read again before `again_s` on the monotonic clock."""
+
+    stamp: Stamp
+    content: Content | None
+    problem: LastroError | None
+    again_s: float
+
+
+def stamp_of(files: Iterable[Path]) -> Stamp:
+    """Return (name, time, size) of each file.
+
+    Empty files are left out, since SQLite creates an empty log when a database is read."""
+    stamp = []
+    for file in files:
+        with suppress(OSError):
+            status = file.lstat()
+            stamp += [(str(file), status.st_mtime_ns, status.st_size)] if status.st_size else []
+    return tuple(stamp)
+
+
+def renew(
+    last: FileReading[Content] | None,
+    stamp: Stamp,
+    read: Callable[[], Content],
+    place: Path,
+    hint: str,
+    *,
+    is_outdated: bool = False,
+) -> FileReading[Content]:
+    """Return `last` if its pause is not over or the files have not changed, otherwise a new reading.
+
+    `is_outdated` is true if something other than a file has changed. `place` and `hint` are for the error that reports
+    a defect."""
+    if last and (time.monotonic() < last.again_s or not (is_outdated or stamp != last.stamp)):
+        return last
+    began_s, content, problem = time.thread_time(), None, None
+    try:
+        content = read()
+    except LastroError as error:
+        problem = error
+    except Exception as error:  # a defect must not hide the other pages
+        problem = LastroError(f"{place} cannot be read: {type(error).__name__}: {error}", hint)
+    took_s = time.thread_time() - began_s if last else 0.0  # the first one loads modules
+    return FileReading(stamp, content, problem, time.monotonic() + took_s / BUSY)
 
 
 class Campaigns:
@@ -70,9 +121,8 @@ class Campaigns:
         place = self.places().get(name)
         if place is None or not study:
             return place
-        if study in _studies(self._read(place)) and _holds_campaign_or_suite(place / study):
-            return place / study
-        return None
+        is_member = study in _studies(self._read(place)) and _holds_campaign_or_suite(place / study)
+        return place / study if is_member else None
 
     def readings(self, place: Path | None) -> list[tuple[str, FileReading[Facts]]]:
         """Return (name, reading) of the campaign or suite in `place`, or of all if it is None.
@@ -83,17 +133,14 @@ class Campaigns:
 
     def page(self, place: Path | None) -> str:
         """Return the HTML page of the campaign or suite in `place`, or the list of all if it is None."""
-        document = self._list_page() if place is None else self._campaign_page(place)
-        return _page(document, self._say, place or self.directory)
-
-    def _list_page(self) -> Document:
-        listed = [
-            ListedCampaign(
-                name, f"/c/{_address(name)}/", reading.content, reading.problem.message if reading.problem else ""
-            )
-            for name, reading in self.readings(None)
-        ]
-        return list_blocks(str(self.directory), listed, HISTORY if self.history.exists else "", self._say)
+        if place is not None:
+            return _page(self._campaign_page(place), self._say, place)
+        listed = []
+        for name, reading in self.readings(None):
+            problem = reading.problem.message if reading.problem else ""
+            listed.append(ListedCampaign(name, f"/c/{_address(name)}/", reading.content, problem))
+        history = HISTORY if self.history.exists else ""
+        return _page(list_blocks(str(self.directory), listed, history, self._say), self._say, self.directory)
 
     def _campaign_page(self, place: Path) -> Document:
         reading = self._read(place)
@@ -117,9 +164,15 @@ class Campaigns:
         A runner that is killed does not change a file, so a reading is outdated when one of its runners has ended."""
         with self._turn:
             last = self._known.get(place)
-            ended = last is not None and any(start_time(pid) is None for pid in _runners(last))
+            running = [status.get("running") for status in campaigns_of((last and last.content) or {})]
+            ended = any(start_time(process["pid"]) is None for process in running if process)
             hint = f"`lastro status {shlex.quote(str(place))}` says more"
-            self._known[place] = renew(last, _stamp(place), lambda: facts_of(place), place, hint, is_outdated=ended)
+            members: list[Path] = []
+            with suppress(OSError):
+                if suites.is_suite(place):
+                    members = [member for member in place.iterdir() if _holds_campaign_or_suite(member)]
+            stamp = stamp_of(directory / name for directory in (place, *members) for name in _WATCHED)
+            self._known[place] = renew(last, stamp, lambda: facts_of(place), place, hint, is_outdated=ended)
             return self._known[place]
 
 
@@ -137,9 +190,14 @@ class ServedHistory:
 
     def reading(self) -> FileReading[HistoryReport]:
         """Return a new reading of the file if it has changed and the pause is over, otherwise the last one."""
+        from lastro.analysis.history import judge_history
+
+        def judged() -> HistoryReport:
+            return judge_history(read_history(self._file), "", {}, {})
+
         hint = f"`lastro history list --file {shlex.quote(str(self._file))}` says more"
         with self._turn:
-            self._known = renew(self._known, stamp_of([self._file]), self._judged, self._file, hint)
+            self._known = renew(self._known, stamp_of([self._file]), judged, self._file, hint)
             return self._known
 
     def page(self) -> str:
@@ -150,11 +208,6 @@ class ServedHistory:
         if reading.content is None:
             return _page(problem_blocks(self._file.name, reading.problem), self._say, self._file)
         return _page(history_blocks(reading.content, self._say, details=True), self._say, self._file)
-
-    def _judged(self) -> HistoryReport:
-        from lastro.analysis.history import judge_history
-
-        return judge_history(read_history(self._file), "", {}, {})
 
 
 def _page(document: Document, say: Language, source: Path) -> str:
@@ -176,12 +229,6 @@ def _studies(reading: FileReading[Facts]) -> tuple[str, ...]:
     return tuple(member["suite_study"] for member in (reading.content or {}).get("studies", ()))
 
 
-def _runners(reading: FileReading[Facts]) -> list[int]:
-    """Return the PIDs of the processes that ran a campaign or a suite at its reading."""
-    running = [status["running"] for status in campaigns_of(reading.content or {}) if status.get("running")]
-    return [process["pid"] for process in running]
-
-
 def _holds_campaign_or_suite(directory: Path) -> bool:
     with suppress(OSError):
         return not directory.is_symlink() and (holds_campaign(directory) or suites.is_suite(directory))
@@ -193,12 +240,3 @@ def _begun_ns(place: Path) -> int:
         with suppress(OSError):
             return (place / name).lstat().st_mtime_ns
     return 0
-
-
-def _stamp(place: Path) -> Stamp:
-    """Return the stamp of the files of a campaign, or of a suite and its studies."""
-    members: list[Path] = []
-    with suppress(OSError):
-        if suites.is_suite(place):
-            members = [member for member in place.iterdir() if _holds_campaign_or_suite(member)]
-    return stamp_of(directory / name for directory in (place, *members) for name in _WATCHED)

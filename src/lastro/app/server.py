@@ -54,9 +54,8 @@ def serve(campaigns: Campaigns, port: int, ready: Callable[[str], None]) -> None
     try:
         listener = socket.create_server((HOST, port))
     except OSError as error:
-        raise HostError(
-            f"port {port} of {HOST} cannot be used: {error.strerror}", "choose another --port, or none for a free one"
-        ) from error
+        hint = "choose another --port, or none for a free one"
+        raise HostError(f"port {port} of {HOST} cannot be used: {error.strerror}", hint) from error
     token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     app = application(campaigns, token, f"lastro-{port}", lambda: server.should_exit)
     server = _CalmServer(
@@ -88,11 +87,10 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
     def chosen(request: Request) -> Path | None:
         """Return the directory of the campaign or suite that the address names; None if it names none, for all."""
         path = request.path_params.get("path")
-        if path is not None and (place := campaigns.find(path)) is not None:
-            return place
-        if path is not None:
+        place = None if path is None else campaigns.find(path)
+        if path is not None and place is None:
             raise HTTPException(404)
-        return None
+        return place
 
     def page(request: Request) -> Response:
         return _html(campaigns.page(chosen(request)), _PAGE_POLICY)
@@ -105,6 +103,10 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
 
     def history(request: Request) -> Response:
         return _html(campaigns.history.page(), _PAGE_POLICY)
+
+    def file(request: Request) -> Response:
+        name = request.url.path.removeprefix("/")
+        return Response((resources.files("lastro.render") / "templates" / name).read_bytes(), media_type=_FILES[name])
 
     async def events(request: Request) -> Response:
         place = await asyncio.to_thread(chosen, request)
@@ -128,7 +130,7 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
 
     below = "/c/{path:path}"
     routes = [
-        Route("/", page), Route("/events", events), *(Route(f"/{name}", _file) for name in _FILES),
+        Route("/", page), Route("/events", events), *(Route(f"/{name}", file) for name in _FILES),
         Route(HISTORY, history), Route(f"{HISTORY}events", history_events),
         Route(HISTORY.rstrip("/"), lambda request: RedirectResponse(HISTORY)),
         Route(f"{below}/events", events), Route(f"{below}/{REPORT}", report), Route(f"{below}/", page),
@@ -141,11 +143,6 @@ def application(campaigns: Campaigns, token: str, cookie: str, ends: Callable[[]
 def _html(content: str | bytes, policy: str) -> Response:
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     return Response(data, media_type="text/html", headers={"Content-Security-Policy": policy})
-
-
-def _file(request: Request) -> Response:
-    name = request.url.path.removeprefix("/")
-    return Response((resources.files("lastro.render") / "templates" / name).read_bytes(), media_type=_FILES[name])
 
 
 class _Guard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lastro.app.campaign_dirs import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import (
-    configuration,
-    emulated_guests,
-    eta_estimator,
-    forecast,
-    missing,
-    treatments_without,
-)
-from lastro.campaign.growth import is_finished
+from lastro.campaign.duration import emulated_guests, eta_estimator, forecast, missing, treatments_without
+from lastro.campaign.sequential import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import LastroError
 from lastro.results.store import Store
@@ -61,7 +54,11 @@ def status_of(directory: Path) -> dict[str, Any]:
     study = data.study
     progress = progress_of(data)
     guest = MeasuredIn.of_data(data.provenance, data.members)
-    at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
+    at_work = len(testbeds)
+    if runner:  # only the testbeds whose last event says that they are ready or back
+        texts = (text.partition(" ") for _, event, text in data.events if event == "testbed")
+        last_words = {name: words for name, _, words in texts}
+        at_work = sum(last_words.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
     return {
         "study": study.name,
         "title": study.title,
@@ -102,23 +99,14 @@ def _live(data: CampaignData, kind: type[Scenario] | None, runner: Runner | None
     return {
         "probing": bool(runner) and not running and all(attempt.started_utc < since_utc for attempt in data.attempts),
         "trials": [
-            {
-                "trial": trial.number,
-                "block": trial.block,
-                "attempt": trial.attempts + 1,
-                "treatment": labels[trial.treatment],
-                "calibrating": _missing_calibration(data, kind, trial.treatment),
-            }
+            {"trial": trial.number, "block": trial.block, "attempt": trial.attempts + 1}
+            | {"treatment": labels[trial.treatment], "calibrating": _missing_calibration(data, kind, trial.treatment)}
             for trial in running
         ],
         "latest": list(_latest(data, labels)),
         "invalid": [
-            {
-                "trial": attempt.trial,
-                "attempt": attempt.attempt,
-                "treatment": labels[attempt.treatment],
-                "reasons": list(attempt.reasons),
-            }
+            {"trial": attempt.trial, "attempt": attempt.attempt}
+            | {"treatment": labels[attempt.treatment], "reasons": list(attempt.reasons)}
             for attempt in reversed(invalid[-_LATEST_INVALID:])
         ],
         "look": looks[-1] if looks else None,
@@ -130,7 +118,7 @@ def _missing_calibration(data: CampaignData, kind: type[Scenario] | None, treatm
     if kind is None:
         return None
     try:
-        wanted = kind.calibrations(configuration(data.study, data.treatments[treatment].treatment))
+        wanted = kind.calibrations(data.study.config(data.treatments[treatment].treatment.levels))
         return next((key for key in wanted if key not in data.calibrations and not kind.can_do_without(key)), None)
     except (KeyError, ValueError, TypeError, LastroError):  # another version's study
         return None
@@ -150,24 +138,8 @@ def _latest(data: CampaignData, labels: Mapping[int, str]) -> Iterator[dict[str,
             summary = None
             if earlier:
                 summary = {"n": len(earlier), "mean": fmean(earlier), "min": min(earlier), "max": max(earlier)}
-            yield {
-                "trial": attempt.trial,
-                "treatment": labels[attempt.treatment],
-                "metric": metric.name,
-                "unit": metric.unit,
-                "value": value,
-                "earlier": summary,
-            }
-
-
-def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many testbeds of a fleet are in use: those whose last event says that they are ready or back."""
-    last_words = {}
-    for _, kind, text in events:
-        if kind == "testbed":
-            name, _, words = text.partition(" ")
-            last_words[name] = words
-    return sum(last_words.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
+            of_trial = {"trial": attempt.trial, "treatment": labels[attempt.treatment]}
+            yield of_trial | {"metric": metric.name, "unit": metric.unit, "value": value, "earlier": summary}
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:
@@ -175,16 +147,16 @@ def _testbeds(store: Store) -> list[dict[str, Any]]:
     of_block = {place.block: place.testbed for place in store.places()}
     left = {trial.block for trial in store.trials() if trial.state in ("pending", "running")}
     valid = Counter(of_block[attempt.block] for attempt in store.attempts() if attempt.valid and of_block)
+    rows = store.testbeds()
+    blocks = {row.name: [block for block, testbed in of_block.items() if testbed == row.name] for row in rows}
     return [
         {
             "name": row.name,
-            "blocks": sum(testbed == row.name for testbed in of_block.values()),
+            "blocks": len(blocks[row.name]),
             "valid_trials": valid[row.name],
-            "block": next(
-                (block for block, testbed in of_block.items() if testbed == row.name and block in left), None
-            ),
+            "block": next((block for block in blocks[row.name] if block in left), None),
         }
-        for row in store.testbeds()
+        for row in rows
     ]
 
 

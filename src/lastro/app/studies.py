@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,8 +27,10 @@ def load_testbed(file: Path | None) -> TestbedFile | None:
     return load(file)
 
 
-def load_fleet(file: Path) -> FleetFile:
-    """Load a fleet file, with the testbed files that it names. Raises: StudyError when one is not valid."""
+def load_fleet(file: Path | None) -> FleetFile | None:
+    """Load a fleet file, with its testbed files; None without a file. Raises: StudyError when one is not valid."""
+    if file is None:
+        return None
     from lastro.host.fleet_file import load
 
     return load(file)
@@ -118,18 +119,10 @@ def suite_of(name: str, selection: Selection = WHOLE_STUDY) -> GivenSuite | None
     except OSError:  # an impossible name: reading the file reports it
         return None
     if holds_campaign(path) or suite.is_suite(path):
-        raise InputError(
-            f"{path} holds a campaign or a suite, not a study",
-            f"continue it with `lastro resume {path}`, or name a study file",
-        )
+        hint = f"continue it with `lastro resume {path}`, or name a study file"
+        raise InputError(f"{path} holds a campaign or a suite, not a study", hint)
     folder = suite.read_folder(path).with_profile(selection.profile)
     studies = tuple(load_member(file, selection) for file in folder.files)
-    _check_applied(name, selection, studies)
-    return GivenSuite(name, folder, studies, selection)
-
-
-def _check_applied(name: str, selection: Selection, studies: Sequence[Study]) -> None:
-    """Raise InputError when no study of a suite has a factor or constant that the selection names."""
     applied = {word for study in studies for word in study.changes}
     factors = {factor.name for study in studies for factor in study.factors}
     constants = {constant for study in studies for constant in study.settings}
@@ -139,3 +132,4 @@ def _check_applied(name: str, selection: Selection, studies: Sequence[Study]) ->
     ):
         for wrong in (name_in(text) for text in texts if text not in applied):
             raise InputError(f"{option}: no study of {name} has a {what} '{wrong}'", did_you_mean(wrong, known))
+    return GivenSuite(name, folder, studies, selection)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro import papers
 from lastro.app import campaigns
@@ -16,34 +15,24 @@ from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, eta_estimator, forecast, missing, treatments_without
-from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, SuitePosition
+from lastro.campaign.sequential import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
 from lastro.results.store import Store
 from lastro.scenarios.base import installed_scenario, scenario_of
 from lastro.study.model import Study
 
-if TYPE_CHECKING:
-    from lastro.host.fleet_file import FleetFile
-    from lastro.host.testbed_file import TestbedFile
-
 
 def begin(directory: Path, given: GivenSuite, how: ResumeOptions) -> None:
     """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.run`."""
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         check_place(place)  # a campaign already there would be mistaken for one of the suite
-    file, fleet = load_testbed(how.testbed), load_fleet(how.fleet) if how.fleet else None
+    file, fleet = load_testbed(how.testbed), load_fleet(how.fleet)
     suite = suites.create(
-        directory,
-        given.folder,
-        given.source,
-        given.studies,
-        papers.claims,
-        given.selection,
-        testbed=file.place if file else "",
-        fleet=fleet.place if fleet else "",
-    )
+        directory, given.folder, given.source, given.studies, papers.claims, given.selection,
+        testbed=file.place if file else "", fleet=fleet.place if fleet else "",
+    )  # fmt: skip
     SuiteRun(directory, suite, how).run(suite.studies)
 
 
@@ -85,7 +74,11 @@ class SuiteRun:
             except HostBusy:
                 raise
             except (HostError, TrialError) as error:  # a TrialError outside a trial; the other studies may run
-                self._note_stop(member, error)
+                suites.note_stop(self.directory, member.name, error.message, error.hint)
+                midway = suites.can_run(self.directory, member)
+                say(f"study {member.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")
+                if error.hint:
+                    say(f"  remedy: {error.hint}")
             except LastroError as error:
                 error.hint = f"{error.hint or 'fix that'}; then continue with `lastro resume {self.directory}`"
                 raise
@@ -93,34 +86,19 @@ class SuiteRun:
                 suites.note_stop(self.directory, member.name, None)
             self.how = replace(self.how, wait=True)  # the host is ours: wait if a command takes it between two studies
 
-    def _note_stop(self, member: SuiteStudy, error: LastroError) -> None:
-        suites.note_stop(self.directory, member.name, error.message, error.hint)
-        midway = suites.can_run(self.directory, member)
-        say(f"study {member.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")
-        if error.hint:
-            say(f"  remedy: {error.hint}")
-
     def _run(self, member: SuiteStudy, place: Place) -> None:
-        """Begin or resume the campaign of a study of the suite."""
         directory = self.directory / member.name
         if suites.has_campaign(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
-            file, fleet = self._hosts()
-            study, how = self.study(member), self.how
-            campaigns.begin(
-                directory, study, wait=how.wait, place=place, file=file, fleet=fleet, properties=how.properties
-            )
+            how = self.how
+            if how.testbed or how.fleet:
+                file, fleet = load_testbed(how.testbed), load_fleet(how.fleet)
+            else:
+                file, fleet = named_testbed(self.suite.testbed), named_fleet(self.suite.fleet)
+            study, properties = self.study(member), how.properties
+            campaigns.begin(directory, study, wait=how.wait, place=place, file=file, fleet=fleet, properties=properties)
             self.ran = True
-
-    def _hosts(self) -> tuple[TestbedFile | None, FleetFile | None]:
-        """Return the testbed and the fleet for a study that has not begun, each None if there is none.
-
-        They are those of the command's options or, without such options, those of the suite."""
-        how = self.how
-        if how.testbed or how.fleet:
-            return load_testbed(how.testbed), load_fleet(how.fleet) if how.fleet else None
-        return named_testbed(self.suite.testbed), named_fleet(self.suite.fleet)
 
     def is_unfinished(self, member: SuiteStudy) -> bool:
         if not suites.has_campaign(self.directory, member):

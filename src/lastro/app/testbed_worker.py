@@ -20,27 +20,20 @@ def main() -> int:
     """Hold the testbed until the parent ends or a call fails. An interrupted call cleans up first."""
     raise_interrupts()
     try:
-        return _hold(WorkerParent())
+        parent = WorkerParent()
+        sys.stderr, order = cast(TextIO, parent), parent.order
+        how = {"wait": order.wait, "beside": order.beside}
+        try:
+            if order.version != __version__:
+                message = f"Lastro is {__version__} here and {order.version} at the coordinator"
+                raise HostUnfit(message, "install one version")
+            with scenario_on_host(order.study, order.purpose, file=order.file, **how) as scenario:
+                parent.serve(Executor(scenario, parent), OpenedTestbed(provenance(order.study, scenario, order.file)))
+        except Exception as error:
+            parent.failed(error)
+            return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _hold(parent: WorkerParent) -> int:
-    """Hold the testbed of the order and serve calls; return the exit code. Errors go to the parent."""
-    sys.stderr = cast(TextIO, parent)
-    order = parent.order
-    try:
-        if order.version != __version__:
-            raise HostUnfit(
-                f"Lastro is {__version__} here and {order.version} at the coordinator", "install one version"
-            )
-        with scenario_on_host(
-            order.study, order.purpose, wait=order.wait, file=order.file, beside=order.beside
-        ) as scenario:
-            parent.serve(Executor(scenario, parent), OpenedTestbed(provenance(order.study, scenario, order.file)))
-    except Exception as error:
-        parent.failed(error)
-        return 1
     return 0
 
 

@@ -42,13 +42,15 @@ def study_of(plan: VariantOptions) -> Study:
     study = load_study(plan.study, plan.selection)
     study = with_variants(study, schema(scenario_of(study)), plan.a, plan.b)
     here = str(Path.cwd())
-    study = replace(
-        study, variants={name: with_absolute_rootfs(changes, here) for name, changes in study.variants.items()}
-    )
-    study = _with_metric(study, plan.metric)
-    blocks = plan.blocks or (
-        _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
-    )
+    variants = {name: with_absolute_rootfs(changes, here) for name, changes in study.variants.items()}
+    study = replace(study, variants=variants)
+    known = {metric.name: metric for metric in study.all_metrics}
+    if plan.metric is not None and plan.metric not in {metric.name for metric in study.metrics}:
+        if plan.metric not in known:
+            raise InputError(f"--metric: the study does not measure {plan.metric}", did_you_mean(plan.metric, known))
+        study = replace(study, metrics=(*study.metrics, known[plan.metric]))
+    most = _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
+    blocks = plan.blocks or most
     if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
         raise InputError(f"--blocks {blocks} is not possible", f"give at least {FEWEST_BLOCKS}")
     first = FEWEST_BLOCKS if plan.until_decided else blocks
@@ -58,16 +60,6 @@ def study_of(plan: VariantOptions) -> Study:
     return replace(study, design=design, test=test)
 
 
-def _with_metric(study: Study, name: str | None) -> Study:
-    """Return the study with the metric `name` added, unless it has it. Raises: InputError if it is not measured."""
-    if name is None or name in {metric.name for metric in study.metrics}:
-        return study
-    known = {metric.name: metric for metric in study.all_metrics}
-    if name not in known:
-        raise InputError(f"--metric: the study does not measure {name}", did_you_mean(name, known))
-    return replace(study, metrics=(*study.metrics, known[name]))
-
-
 def run(plan: VariantOptions, output: Path | None, testbed: Path | None, fleet: Path | None, *, wait: bool) -> Path:
     """Run the study in `output`, or a new directory, and return the directory. Raises: as `campaigns.begin`."""
     study = study_of(plan)
@@ -75,7 +67,6 @@ def run(plan: VariantOptions, output: Path | None, testbed: Path | None, fleet: 
         require_root("ab")
     directory = output or place_for(study.name)
     check_place(directory)
-    fleet_file = load_fleet(fleet) if fleet else None
-    campaigns.begin(directory, study, wait=wait, file=load_testbed(testbed), fleet=fleet_file)
+    campaigns.begin(directory, study, wait=wait, file=load_testbed(testbed), fleet=load_fleet(fleet))
     say(f"the campaign is in {directory}")
     return directory

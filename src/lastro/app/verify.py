@@ -64,8 +64,10 @@ def verify(place: Path) -> Verification:
     Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
     campaign; StoreError when a newer Lastro wrote it."""
     with open_bundle(place) as bundle:
-        description = _description(place, bundle)
-        verification = Verification(_versions(description), versions())
+        description, here = _description(place, bundle), versions()
+        recorded = {name: description.get(software_id(name), {}).get("version") for name in here}
+        made_with = {name: version for name, version in recorded.items() if isinstance(version, str)}
+        verification = Verification(made_with, here)
         expected = _check_hashes(bundle, description, verification)
         if expected and not any(_is_in(fault.file, IN_BUNDLE) for fault in verification.damaged):
             with _campaign_of(place, bundle) as folder:
@@ -76,9 +78,6 @@ def verify(place: Path) -> Verification:
 
 def _is_in(name: str, folder: str) -> bool:
     return name.startswith(f"{folder}/")
-
-
-# The description in the bundle
 
 
 def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]]:
@@ -100,15 +99,6 @@ def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]
         return {}  # damaged: its hash, which is checked next, is the error to report
 
 
-def _versions(description: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    here = versions()
-    recorded_versions = {name: description.get(software_id(name), {}).get("version") for name in here}
-    return {name: version for name, version in recorded_versions.items() if isinstance(version, str)}
-
-
-# Hashes
-
-
 def _check_hashes(
     bundle: BundleArchive, description: Mapping[str, Mapping[str, Any]], verification: Verification
 ) -> dict[str, str]:
@@ -118,9 +108,8 @@ def _check_hashes(
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
-            verification.damaged.append(
-                BundleFault(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}")
-            )
+            reason = f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"
+            verification.damaged.append(BundleFault(MANIFEST, reason))
         else:
             expected[match[2]] = match[1]
     for name in sorted({*expected, *bundle.sizes} - {MANIFEST}) if lines else ():
@@ -175,15 +164,6 @@ def _mismatch(name: str, actual: str, expected: str) -> BundleFault:
     return BundleFault(name, f"SHA-256 is {actual}, expected {expected}")
 
 
-def _list_is_wrong(name: str, actual: str, expected: str) -> BundleFault:
-    return BundleFault(
-        MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it"
-    )
-
-
-# Contents
-
-
 @contextmanager
 def _campaign_of(place: Path, bundle: BundleArchive) -> Iterator[Path]:
     """Unpack the campaign of a bundle into a temporary directory, and remove it after the block.
@@ -222,8 +202,9 @@ def _rebuild(
         elif reason := _difference(bundle, name, wanted, verification):
             verification.different.append(BundleFault(name, reason))
         elif name in with_wrong_hash and name in expected:
-            hashes = sha256(wanted).hexdigest(), expected[name]
-            corrections[_mismatch(name, *hashes)] = _list_is_wrong(name, *hashes)
+            actual, listed = sha256(wanted).hexdigest(), expected[name]
+            text = f"lists SHA-256 {listed} for {name}, but the file has {actual}, and the database yields it"
+            corrections[_mismatch(name, actual, listed)] = BundleFault(MANIFEST, text)
     verification.damaged = [corrections.get(fault, fault) for fault in verification.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
@@ -239,9 +220,7 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: V
     except DamagedFile:
         return ""  # already reported with its hash
     if "Lastro" in verification.made_with:
-        there, here = (
-            f"Lastro {software['Lastro']}".encode() for software in (verification.made_with, verification.here)
-        )
+        there, here = (f"Lastro {v['Lastro']}".encode() for v in (verification.made_with, verification.here))
         actual = actual.replace(there, here)
     if actual == wanted:
         return ""

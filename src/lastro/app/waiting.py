@@ -13,26 +13,24 @@ _AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
 
 def wait_reporter(wait: bool) -> OnWait | None:
-    """Return a function that prints, while this command waits, which process holds the host; None without `wait`."""
-    return _WaitReporter() if wait else None
+    """Return a function that prints, while this command waits, which process holds the host; None without `wait`.
 
+    It is called several times a second, and prints when the holder or the number of processes ahead in the queue has
+    changed, or when a minute has passed."""
+    shown: tuple[LockHolder | None, int] | None = None
+    shown_s = 0.0
 
-class _WaitReporter:
-    def __init__(self) -> None:
-        self._shown: tuple[object, ...] = ()
-        self._shown_s = 0.0
-
-    def __call__(self, holder: LockHolder | None, ahead: int) -> None:
-        """Print who holds the host, and how many processes are ahead in the queue, if this has changed.
-
-        Print it also if a minute has passed since the last message. This is called several times a second."""
-        situation, now_s = (holder, ahead), time.monotonic()
-        if situation == self._shown and now_s - self._shown_s < _AGAIN_S:
+    def report(holder: LockHolder | None, ahead: int) -> None:
+        nonlocal shown, shown_s
+        now_s = time.monotonic()
+        if shown == (holder, ahead) and now_s - shown_s < _AGAIN_S:
             return
-        self._shown, self._shown_s = situation, now_s
+        shown, shown_s = (holder, ahead), now_s
         who = f"{holder.text}: {holder.command}{_time_left(holder)}" if holder else "another Lastro"
         queue = f"; ahead in the queue: {ahead}" if ahead else ""
         say(f"waiting for {who}{queue}")
+
+    return report if wait else None
 
 
 def _time_left(holder: LockHolder) -> str:

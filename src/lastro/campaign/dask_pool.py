@@ -51,6 +51,7 @@ class DaskWorkerPool:
         self.answers: Answers = queue.SimpleQueue()
         self._order = order
         self._token = secrets.token_hex(4)
+        self._topic = f"lastro-{self._token}"
         self._numbers = itertools.count(1)
         self._workers: dict[str, str] = {}  # {testbed: address of its worker}
         self._hosts: dict[str, str] = {}  # {address: testbed}
@@ -61,19 +62,14 @@ class DaskWorkerPool:
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError) as error:
-            raise HostError(
-                f"the Dask scheduler {address} does not answer: {error}", "does it run, and is the address right?"
-            ) from error
+            hint = "does it run, and is the address right?"
+            raise HostError(f"the Dask scheduler {address} does not answer: {error}", hint) from error
         self._client.subscribe_topic(self._topic, self._take_event)
 
     @property
     def dashboard(self) -> str:
         """The address of the scheduler's web page."""
         return str(self._client.dashboard_link)
-
-    @property
-    def _topic(self) -> str:
-        return f"lastro-{self._token}"
 
     def names(self) -> Sequence[str]:
         if time.monotonic() - self._looked_s >= _LOOK_S:
@@ -150,7 +146,11 @@ class DaskWorkerPool:
             if self._futures.get(testbed) is future:
                 del self._futures[testbed]
                 self._spoken_s[testbed] = time.monotonic()
-                self.answers.put((testbed, _result(ended)))
+                try:
+                    answer = ended.result()
+                except BaseException as error:  # of Dask itself: the errors of a call are answers
+                    answer = WorkerFailure("WorkerEnded", f"Dask: {type(error).__name__}: {error}")
+                self.answers.put((testbed, answer))
 
         future.add_done_callback(done)
 
@@ -182,13 +182,6 @@ def _join(threads: Sequence[threading.Thread], patience_s: float) -> None:
     deadline_s = time.monotonic() + patience_s
     for thread in threads:
         thread.join(max(0.0, deadline_s - time.monotonic()))
-
-
-def _result(future: Any) -> object:
-    try:
-        return future.result()
-    except BaseException as error:  # of Dask itself: the errors of a call are answers
-        return WorkerFailure("WorkerEnded", f"Dask: {type(error).__name__}: {error}")
 
 
 # On the worker

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.errors import LastroError, Unavailable
-from lastro.results.provenance import Provenance
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
@@ -29,10 +28,6 @@ _EMULATED_BOOT_S = 60.0  # approximate: of each guest, one after the other
 _REPORT_S = 6.0  # approximate: results, figures and the page
 _LONGEST_S = 1e9  # of a trial
 _KINDS = ("platform", "instrument")  # of parts that a study may find missing on this host
-
-
-def configuration(study: Study, treatment: Treatment) -> Config:
-    return study.config(treatment.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ def forecast(
 
     `probing_s` is how long the probes took, if they have just run; None forecasts it. `emulated` is the number of the
     campaign's hosts that are emulated guests."""
-    configs = [configuration(study, treatment) for treatment in treatments]
+    configs = [study.config(treatment.levels) for treatment in treatments]
     calibrations: dict[str, Config] = {}
     more_s = EMULATED_TRIAL_S if emulated else 0.0
     for config in configs:
@@ -107,18 +102,14 @@ def treatments_without(study: Study, gone: Collection[str]) -> list[Treatment]:
 
 def _parts(study: Study, row: Treatment) -> set[str]:
     """Return the platforms and the instrument of a treatment, without options, such as 'platform kvm'."""
-    config = configuration(study, row)
+    config = study.config(row.levels)
     return {f"{kind} {name}" for kind in _KINDS if config.get(kind) for name, _ in written_parts(config, kind)}
 
 
 def emulated_guests(store: Store) -> int:
     """Return the number of emulated guests of a campaign; with a fleet, of the testbed that has the most."""
     provenances = [store.provenance, *(row.provenance for row in store.testbeds())]
-    return max(map(_emulated, provenances))
-
-
-def _emulated(provenance: Provenance) -> int:
-    return sum(each.guest.emulated for each in provenance.guests.values() or [provenance])
+    return max(sum(each.guest.emulated for each in place.guests.values() or [place]) for place in provenances)
 
 
 def expected_s(
@@ -130,7 +121,7 @@ def expected_s(
     if scenario is None:
         return dict.fromkeys((row.index for row in treatments), 0.0)
     more_s = EMULATED_TRIAL_S if emulated else 0.0
-    return {row.index: _duration_s(scenario, configuration(study, row)) + more_s for row in treatments}
+    return {row.index: _duration_s(scenario, study.config(row.levels)) + more_s for row in treatments}
 
 
 def eta_estimator(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
@@ -174,12 +165,13 @@ class EtaEstimator:
         n_attempts = self._attempts.total()
         ratio = took_s / expected_s if expected_s else 1.0
         mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
-        return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.remaining_trials.items() if n)
-
-    def _trial_s(self, treatment: int, ratio: float, mean_s: float) -> float:
-        if n := self._attempts[treatment]:
-            return self._took_s[treatment] / n
-        return ratio * self._expected_s.get(treatment, 0.0) or mean_s
+        remaining_s = 0.0
+        for treatment, n_trials in self.remaining_trials.items():
+            if n := self._attempts[treatment]:
+                remaining_s += n_trials * self._took_s[treatment] / n
+            else:
+                remaining_s += n_trials * (ratio * self._expected_s.get(treatment, 0.0) or mean_s)
+        return remaining_s
 
     @property
     def actual_and_expected_s(self) -> tuple[float, float]:

@@ -63,21 +63,6 @@ class Executor:
     def __post_init__(self) -> None:
         self._quiet = QuietHosts(self.scenario.sessions)
 
-    def probe(self, configs: Mapping[int, Config]) -> dict[int, Availability]:
-        """Return {index of a treatment: whether it can run on this testbed}; `configs` are {index: its settings}."""
-        availability = {}
-        for treatment, config in configs.items():
-            self.watcher.probing(treatment)
-            availability[treatment] = self.scenario.availability_at(config)
-        return availability
-
-    def reach(self) -> bool:
-        """Run a command that does nothing on each host, and return True. Raises: TrialError if one does not answer."""
-        for scenario in self.scenario.guests.values() or [self.scenario]:
-            for scenario_of_root in (scenario, *scenario.roots.values()):
-                scenario_of_root.require_reachable()
-        return True
-
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
         """Run a calibration until it is valid, up to `attempts` times.
 
@@ -128,18 +113,27 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class ProbeCall:
+    """A call for {index of a treatment: whether it can run on this testbed}; `configs` are {index: its settings}."""
+
     configs: Mapping[int, Config]
 
     def on(self, executor: Executor) -> dict[int, Availability]:
-        return executor.probe(self.configs)
+        availability = {}
+        for treatment, config in self.configs.items():
+            executor.watcher.probing(treatment)
+            availability[treatment] = executor.scenario.availability_at(config)
+        return availability
 
 
 @dataclass(frozen=True, slots=True)
 class ReachCall:
-    """A call that checks whether the hosts of a testbed can be reached; see `Executor.reach`."""
+    """A call that runs a command that does nothing on each host, for True; TrialError if one does not answer."""
 
     def on(self, executor: Executor) -> bool:
-        return executor.reach()
+        for scenario in executor.scenario.guests.values() or [executor.scenario]:
+            for scenario_of_root in (scenario, *scenario.roots.values()):
+                scenario_of_root.require_reachable()
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,6 @@ Changes = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Sequence
 class FleetObserver(Observer, Protocol):
     """A receiver of the progress of a campaign on several testbeds."""
 
-    def at(self, testbed: str) -> Observer:
-        """Return the observer for the trials of one testbed."""
-        ...
-
     def said(self, testbed: str, line: str) -> None: ...
 
 
@@ -89,8 +85,8 @@ class Fleet:
         while not self._opened:
             self._open_due()
             if not self._states and time.monotonic() - self._began_s > WORKERS_S:
-                message = "the scheduler of the fleet has no workers that answer"
-                raise HostError(message, "start them on the hosts to measure on")
+                hint = "start them on the hosts to measure on"
+                raise HostError("the scheduler of the fleet has no workers that answer", hint)
             if (received := self._answer()) is None:
                 continue
             testbed, answer = received
@@ -103,7 +99,8 @@ class Fleet:
                     failed.add(testbed)
                     self._note_failure(self._states[testbed], answer.error())
             if self._states.keys() <= failed and not any(map(self._may_end, self._states.values())):
-                booting = [state for state in self._states.values() if self._may_boot(state)]
+                lost = [state for state in self._states.values() if state.phase != "out"]
+                booting = [state for state in lost if time.monotonic() - state.lost_s < self._boot_s]
                 if not booting:
                     raise no_testbed_error(self._states.values())
                 if not is_reported:
@@ -146,19 +143,6 @@ class Fleet:
         blocks = self.store.open_blocks()
         self._begun = {block for block in blocks if block in self._testbed_of_block}
         self._unplaced = deque(block for block in blocks if block not in self._testbed_of_block)
-
-    def _next_block(self, state: TestbedState) -> int | None:
-        """Return the next block for a testbed: one that it has begun, or else one that is assigned to no testbed.
-
-        The block is assigned to the testbed. None if there is no such block."""
-        begun = next((block for block in self._waiting() if self._testbed_of_block[block] == state.name), None)
-        if begun is not None:
-            return begun
-        if not self._unplaced:
-            return None
-        block = self._unplaced.popleft()
-        self._place(block, state)
-        return block
 
     def _take_over(self, state: TestbedState) -> Steps[None]:
         """Run a block of a lost testbed again on the testbed of `state`.
@@ -212,7 +196,12 @@ class Fleet:
         for state in self._states.values():
             if state.phase != "idle":
                 continue
-            if (block := self._next_block(state)) is not None:
+            # A block that the testbed has begun, or else one that is assigned to no testbed.
+            block = next((block for block in self._waiting() if self._testbed_of_block[block] == state.name), None)
+            if block is None and self._unplaced:
+                block = self._unplaced.popleft()
+                self._place(block, state)
+            if block is not None:
                 steps = self._trials(state, block)
             elif self._abandoned(state) is not None:
                 steps = self._take_over(state)
@@ -258,7 +247,7 @@ class Fleet:
         if changes:
             self.store.begin_segment(utc_now(), changes, state.name)
         self._machines.take(state.name, machines)
-        state.runner = TrialRunner(self.campaign, self.observer.at(state.name), state.name)
+        state.runner = TrialRunner(self.campaign, state.name)
         state.phase = "working"
         state.steps = self._probe(state, opened)
         self._advance(state, None)
@@ -361,7 +350,11 @@ class Fleet:
             case OpenedTestbed():
                 self._enter(state, answer)
             case WorkerFailure():
-                self._fail(state, answer.error())
+                if state.block is not None:
+                    self.store.withdraw_running(state.block)
+                    state.block = None
+                self._note_failure(state, answer.error())
+                self._leave_out_or_report(state, "is lost")
             case _:
                 self._advance(state, answer)
 
@@ -369,28 +362,18 @@ class Fleet:
         """Store what follows from the answer of a testbed durably, and then send the testbed its next call, if any.
 
         `answer` is None at the first call."""
-        with self.store.single_transaction():
-            call = self._next_call(state, answer)
+        assert state.steps is not None
+        call: Call | None = None
+        with self.store.transaction():
+            try:
+                call = next(state.steps) if answer is None else state.steps.send(answer)
+            except StopIteration:
+                state.phase, state.block, state.steps = "idle", None, None
+            except HostError as error:  # nothing can run there
+                state.steps = None
+                self._leave_out(state, error)
         if call is not None:
             self.pool.ask(state.name, call)
-
-    def _next_call(self, state: TestbedState, answer: object) -> Call | None:
-        assert state.steps is not None
-        try:
-            return next(state.steps) if answer is None else state.steps.send(answer)
-        except StopIteration:
-            state.phase, state.block, state.steps = "idle", None, None
-        except HostError as error:  # nothing can run there
-            state.steps = None
-            self._leave_out(state, error)
-        return None
-
-    def _fail(self, state: TestbedState, error: LastroError) -> None:
-        if state.block is not None:
-            self.store.withdraw_running(state.block)
-            state.block = None
-        self._note_failure(state, error)
-        self._leave_out_or_report(state, "is lost")
 
     def _may_end(self, state: TestbedState) -> bool:
         """Return whether a testbed that is in use may soon be free, since the worker that uses it may be ending.
@@ -398,7 +381,3 @@ class Fleet:
         That is so for `busy_s` after the first answer that it is in use. The time does not count from the request,
         since a Dask worker ends its running trial before it answers."""
         return isinstance(state.error, HostBusy) and time.monotonic() - state.lost_s < self._busy_s
-
-    def _may_boot(self, state: TestbedState) -> bool:
-        """Return whether a testbed that cannot be reached may still be booting, within `boot_s` of its loss."""
-        return state.phase != "out" and time.monotonic() - state.lost_s < self._boot_s

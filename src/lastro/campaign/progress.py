@@ -18,8 +18,6 @@ from lastro.units import human_duration, significant
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from lastro.campaign.runner import Observer
-
 _HEADLINES = 4  # measurements shown with each finished trial
 
 
@@ -31,18 +29,13 @@ class SuitePosition:
     studies of the suite, and `other_done` how many of these are done. `later_s` is how many seconds the studies that
     have not begun are expected to take."""
 
-    study: str = ""
+    study: str = ""  # without a suite, as all defaults
     other_trials: int = 0
     other_done: int = 0
     later_s: float = 0.0
 
 
 Place = Callable[[], SuitePosition]
-
-
-def without_suite() -> SuitePosition:
-    """Return the position of a campaign that is not part of a suite."""
-    return SuitePosition()
 
 
 class PlainProgress:
@@ -53,7 +46,7 @@ class PlainProgress:
     of other studies of the suite."""
 
     def __init__(
-        self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = without_suite
+        self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = SuitePosition
     ) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
         self._place, self._position = place, place()
@@ -65,12 +58,7 @@ class PlainProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def at(self, testbed: str) -> Observer:
-        """Return the observer for the trials of one testbed of a fleet."""
-        return _TestbedProgress(self, testbed)
+    def __exit__(self, *_: object) -> None: ...
 
     def said(self, testbed: str, line: str) -> None:
         """Print a line about a testbed."""
@@ -82,10 +70,8 @@ class PlainProgress:
             self._probed = True
 
     def probed(self, runnable_trials: int) -> None:
-        if runnable_trials < self.total:
-            self._say(
-                f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro results` says why"
-            )
+        if n := max(0, self.total - runnable_trials):
+            self._say(f"{n} of {self.total} trials are unavailable here; `lastro results` says why")
         self.total = runnable_trials
         self._position = self._place()
 
@@ -115,7 +101,14 @@ class PlainProgress:
         done, total = self.overall
         number = "" if trial.number == done else f"trial {trial.number}  "  # as `lastro show` takes it
         what = f"{self._study}{number}{self._trials[at].removeprefix(self._study)}"
-        self._say(f"[{done}/{total}] {what}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+        if outcome.valid:
+            values = [(name, unit, outcome.measurements.get(name)) for name, unit in self._headline]
+            shown = [f"{name} {significant(value)} {unit}" for name, unit, value in values if value is not None]
+            result = "  ".join(shown)
+        else:
+            again = "to be repeated" if state == "pending" else "given up"
+            result = f"invalid, {again}: {outcome.invalid_because[0]}"
+        self._say(f"[{done}/{total}] {what}  {result}  {self._left(remaining_s)}")
 
     @property
     def _study(self) -> str:
@@ -131,43 +124,8 @@ class PlainProgress:
         seconds = remaining_s + self._position.later_s
         return f"{human_duration(seconds)} left" if seconds else "done"
 
-    def _result(self, outcome: Outcome, state: State) -> str:
-        if not outcome.valid:
-            again = "to be repeated" if state == "pending" else "given up"
-            return f"invalid, {again}: {outcome.invalid_because[0]}"
-        values = ((name, unit, outcome.measurements.get(name)) for name, unit in self._headline)
-        return "  ".join(f"{name} {significant(value)} {unit}" for name, unit, value in values if value is not None)
-
     def _say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
-
-
-class _TestbedProgress:
-    """The observer for one testbed of a fleet, which passes each call on with the name of the testbed."""
-
-    def __init__(self, whole: PlainProgress, testbed: str) -> None:
-        self._whole, self._at = whole, testbed
-
-    def probing(self, treatment: Treatment) -> None:
-        self._whole.probing(treatment, self._at)
-
-    def probed(self, runnable_trials: int) -> None:
-        self._whole.probed(runnable_trials)
-
-    def extended(self, runnable_trials: int, why: str) -> None:
-        self._whole.extended(runnable_trials, why)
-
-    def calibrating(self, key: str) -> None:
-        self._whole.calibrating(key, self._at)
-
-    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        self._whole.waiting(reasons, left_s, self._at)
-
-    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
-        self._whole.started(trial, treatment, remaining_s, self._at)
-
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
-        self._whole.finished(trial, outcome, state, remaining_s, self._at)
 
 
 def _prefix(testbed: str) -> str:
@@ -240,18 +198,14 @@ class ProgressBar(PlainProgress):
             self._activities.pop(at, None)
             self._activities[at] = what
             what = "   ".join(f"{name}: {activity}" for name, activity in reversed(self._activities.items()))
-        done, total = self.overall
-        used = 2 * len(str(max(done, total))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
-        self._progress.update(self._task, description=_fitted(what, self._progress.console.width - used))
+        used = 2 * len(str(max(self.overall))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
+        room = self._progress.console.width - used
+        fitted = what if len(what) <= room else textwrap.shorten(what, max(room, 1), placeholder=" …")
+        self._progress.update(self._task, description=fitted)
 
     def _say(self, line: str) -> None:
         lines = textwrap.wrap(line, self._progress.console.width, subsequent_indent="    ", break_long_words=False)
         self._progress.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
-
-
-def _fitted(text: str, room: int) -> str:
-    """Shorten a text to the whole words that fit into `room` characters."""
-    return text if len(text) <= room else textwrap.shorten(text, max(room, 1), placeholder=" …")
 
 
 def _plain_key(key: str) -> str:

@@ -115,8 +115,13 @@ class _Glance:
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
         if (totals.user_s - (own_s - own_before_s)) / elapsed_s <= limits.foreign_cpus:
             disturbances = validity.disturbances(totals.steal_percent, 0.0, limits)
-        else:
-            disturbances = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, limits)
+        else:  # only now, since collecting the PIDs of Lastro's processes takes long
+            ours = {*self._session.pids(), *now.servers(before), os.getpid()}
+            foreign_s, culprit = now.foreign_user_s(before, ours, own_s - own_before_s), ""
+            if busiest := now.busiest(before, ours):
+                process, cpus = busiest
+                culprit = f"{process.name}, process {process.pid}: {cpus:.2f} CPUs"
+            disturbances = validity.disturbances(totals.steal_percent, foreign_s / elapsed_s, limits, culprit)
         disturbances += [
             f"processes waited for {name} {100 * seconds / elapsed_s:.0f} % of the time"
             f" (limit {MAX_PRESSURE_PERCENT:g} %)"
@@ -126,23 +131,3 @@ class _Glance:
         if self._session.host.remote:
             return [f"{self._session.host.name}: {reason}" for reason in disturbances]
         return disturbances
-
-    def _foreign(
-        self,
-        before: ActivityReading,
-        now: ActivityReading,
-        own_s: float,
-        steal_percent: float,
-        limits: validity.HostLimits,
-    ) -> list[str]:
-        """Return the disturbances by steal, and by processes that do not belong to Lastro.
-
-        This is called only when needed, since collecting the PIDs of Lastro's processes takes long."""
-        ours = {*self._session.pids(), *now.servers(before), os.getpid()}
-        elapsed_s = now.at_s - before.at_s
-        foreign_s = now.foreign_user_s(before, ours, own_s)
-        culprit = ""
-        if busiest := now.busiest(before, ours):
-            process, cpus = busiest
-            culprit = f"{process.name}, process {process.pid}: {cpus:.2f} CPUs"
-        return validity.disturbances(steal_percent, foreign_s / elapsed_s, limits, culprit)

@@ -10,7 +10,8 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from lastro.campaign.duration import EtaEstimator, configuration, eta_estimator
+from lastro.campaign import sequential
+from lastro.campaign.duration import EtaEstimator, eta_estimator
 from lastro.campaign.executor import (
     AttemptCall,
     AttemptResult,
@@ -35,15 +36,17 @@ Steps = Generator[Call, Any, T]
 
 
 class Observer(Protocol):
-    """A receiver of the progress of a campaign: a progress bar, plain lines, a test."""
+    """A receiver of the progress of a campaign: a progress bar, plain lines, a test.
 
-    def probing(self, treatment: Treatment) -> None: ...
+    `at` is the name of the testbed in a fleet, else empty."""
+
+    def probing(self, treatment: Treatment, at: str) -> None: ...
     def probed(self, runnable_trials: int) -> None: ...
     def extended(self, runnable_trials: int, why: str) -> None: ...
-    def calibrating(self, key: str) -> None: ...
-    def waiting(self, reasons: Sequence[str], left_s: float) -> None: ...
-    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None: ...
+    def calibrating(self, key: str, at: str) -> None: ...
+    def waiting(self, reasons: Sequence[str], left_s: float, at: str) -> None: ...
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str) -> None: ...
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str) -> None: ...
 
 
 def run(store: Store, scenario: Scenario, observer: Observer) -> None:
@@ -51,7 +54,7 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
     campaign = RunningCampaign(store, type(scenario), observer)
-    runner = TrialRunner(campaign, observer)
+    runner = TrialRunner(campaign)
     executor = Executor(scenario, runner)
     campaign.probed(_execute(runner.probe(), executor))
     while True:
@@ -116,11 +119,15 @@ class RunningCampaign:
         """If the campaign must continue after all its trials have run, add a block for each runner; return whether."""
         if self.study.design.stopping == "fixed":
             return False
-        from lastro.campaign.growth import next_step
+        if self.study.design.sequential:
+            step = sequential.next_step(self.store)
+        else:
+            from lastro.campaign import deciding  # loads numpy
 
-        step = next_step(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
+            decide = deciding.next_step if self.study.test is None else deciding.next_step_of_variants
+            step = decide(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
         most = self.study.design.most_blocks - self.store.study.design.replicates
-        with self.store.single_transaction():
+        with self.store.transaction():
             self.log([(utc_now(), kind, text) for kind, text in step.events])
             if step.look is not None:
                 self.store.add_look(step.look)
@@ -147,8 +154,8 @@ class TrialRunner:
 
     As the executor's watcher, it passes progress to the observer."""
 
-    def __init__(self, campaign: RunningCampaign, observer: Observer, testbed: str = "") -> None:
-        self.campaign, self.observer, self.testbed = campaign, observer, testbed
+    def __init__(self, campaign: RunningCampaign, testbed: str = "") -> None:
+        self.campaign, self.observer, self.testbed = campaign, campaign.observer, testbed
         self.store, self.kind = campaign.store, campaign.kind
         self.calibrations: dict[str, Any] = self.store.calibrations(testbed)
         self._failures: dict[str, str] = {}  # by calibration: the reason why it failed when it was last needed
@@ -156,74 +163,63 @@ class TrialRunner:
 
     def probe(self) -> Steps[dict[int, Availability]]:
         """Probe the testbed, and return the availability of each treatment by its index."""
-        study, treatments = self.campaign.study, self.campaign.treatments
-        availability: dict[int, Availability] = yield ProbeCall(
-            {row.index: configuration(study, row) for row in treatments}
-        )
+        configs = {row.index: self.campaign.study.config(row.levels) for row in self.campaign.treatments}
+        availability: dict[int, Availability] = yield ProbeCall(configs)
         return availability
 
     def run_trial(self, trial: TrialRow) -> Steps[None]:
         """Run one attempt at a trial: mark the trial as running, calibrate if needed, measure, and store the result."""
         self._trial = trial
-        config = configuration(self.campaign.study, self.campaign.treatments[trial.treatment])
+        config = self.campaign.study.config(self.campaign.treatments[trial.treatment].levels)
         self.store.begin(trial.number)
         problem = yield from self._calibrate(config, trial.attempts)
         if problem:
             self.measuring()
             done = AttemptResult(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
         else:
-            done = yield AttemptCall(config, self._calibrations_of(config), trial.attempts)
+            needed = [key for key in self.kind.calibrations(config) if key in self.calibrations]
+            done = yield AttemptCall(config, {key: self.calibrations[key] for key in needed}, trial.attempts)
         self.campaign.log(done.events)
         state = self.store.finish(
-            trial.number,
-            done.outcome,
-            started_utc=done.started_utc,
-            duration_s=done.duration_s,
+            trial.number, done.outcome, started_utc=done.started_utc, duration_s=done.duration_s,
             transcript=done.transcript,
-        )
+        )  # fmt: skip
         self.campaign.pace.note(trial.treatment, done.duration_s, final=state != "pending")
-        self.observer.finished(trial, done.outcome, state, self.campaign.remaining_s)
-
-    def _calibrations_of(self, config: Config) -> dict[str, Any]:
-        return {key: self.calibrations[key] for key in self.kind.calibrations(config) if key in self.calibrations}
+        self.observer.finished(trial, done.outcome, state, self.campaign.remaining_s, self.testbed)
 
     def _calibrate(self, config: Config, failed_attempts: int) -> Steps[str | None]:
-        """Run the calibrations that a trial needs and that the testbed does not have yet.
+        """Run the calibrations that a trial needs and that the testbed does not have yet, and store their values.
 
         Return why a required calibration failed; None if the trial can run."""
         for key, calibration_config in self.kind.calibrations(config).items():
             optional = self.kind.can_do_without(key)
             if key not in self.calibrations and not (key in self._failures and optional):
-                self.observer.calibrating(key)
-                yield from self._run_calibration(key, calibration_config, failed_attempts)
+                self.observer.calibrating(key, self.testbed)
+                # After a failure, it runs once with each attempt at a trial that needs it, since the cause, such as a
+                # busy host, may have ended.
+                attempts = 1 if key in self._failures else MAX_ATTEMPTS
+                result: CalibrationResult = yield CalibrateCall(key, calibration_config, attempts, failed_attempts)
+                self.campaign.log(result.events)
+                if result.failed_because is None:
+                    self.calibrations[key] = result.value
+                    self.store.save_calibration(key, result.value, self.testbed)
+                else:
+                    self._failures[key] = result.failed_because
+                    prefix = f"testbed {self.testbed}: " if self.testbed else ""
+                    self.store.log(utc_now(), "not calibrated", f"{prefix}{key}: {result.failed_because}")
             if key not in self.calibrations and not optional:
                 return f"no valid calibration run ({key}): {self._failures[key]}"
         return None
 
-    def _run_calibration(self, key: str, config: Config, failed_attempts: int) -> Steps[None]:
-        """Run a calibration, up to MAX_ATTEMPTS times when it is first needed, and store its value.
-
-        After a failure, it runs once with each attempt at a trial that needs it, since the cause, such as a busy host,
-        may have ended."""
-        attempts = 1 if key in self._failures else MAX_ATTEMPTS
-        result: CalibrationResult = yield CalibrateCall(key, config, attempts, failed_attempts)
-        self.campaign.log(result.events)
-        if result.failed_because is None:
-            self.calibrations[key] = result.value
-            self.store.save_calibration(key, result.value, self.testbed)
-            return
-        self._failures[key] = result.failed_because
-        prefix = f"testbed {self.testbed}: " if self.testbed else ""
-        self.store.log(utc_now(), "not calibrated", f"{prefix}{key}: {result.failed_because}")
-
     # Reports of the executor
 
     def probing(self, treatment: int) -> None:
-        self.observer.probing(self.campaign.treatments[treatment])
+        self.observer.probing(self.campaign.treatments[treatment], self.testbed)
 
     def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        self.observer.waiting(reasons, left_s)
+        self.observer.waiting(reasons, left_s, self.testbed)
 
     def measuring(self) -> None:
         if (trial := self._trial) is not None:
-            self.observer.started(trial, self.campaign.treatments[trial.treatment], self.campaign.remaining_s)
+            treatment, left_s = self.campaign.treatments[trial.treatment], self.campaign.remaining_s
+            self.observer.started(trial, treatment, left_s, self.testbed)

@@ -85,19 +85,19 @@ class _Writer:
         if self._prepares and not record.get("prepares"):
             self.lines += ["", "# The trial itself"]
             self._prepares, self._last_end_s = False, None
-        self._pause(record)
-        if beside:
-            self._run_beside(record)
-        else:
-            getattr(self, f"_{record['kind']}")(record)
-        if "started_s" in record:
-            self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
-
-    def _pause(self, record: Record) -> None:
         if self._last_end_s is not None and "started_s" in record and not record.get("prepares"):
             pause_s = record["started_s"] - self._last_end_s
             if pause_s > _PAUSE_S:
                 self.lines.append(f"sleep {pause_s:.1f}")
+        if beside:
+            self._beside.append(f"beside_{len(self._beside) + 1}")
+            command = _on_its_host(record, shlex.join(record["argv"]))
+            first, _, text = _here_document(record["stdin"] or "").partition("\n")
+            self.lines.append(f"{command}{first} & {self._beside[-1]}=$!\n{text}")
+        else:
+            getattr(self, f"_{record['kind']}")(record)
+        if "started_s" in record:
+            self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
 
     def _run(self, record: Record) -> None:
         command = _on_its_host(record, shlex.join(record["argv"]))
@@ -111,12 +111,6 @@ class _Writer:
         if record["argv"][:2] == ["mkdir", "-p"]:
             self.lines += [_on_its_host(record, line) for line in _with_cpus(record["argv"][2:])]
 
-    def _run_beside(self, record: Record) -> None:
-        self._beside.append(f"beside_{len(self._beside) + 1}")
-        command = _on_its_host(record, shlex.join(record["argv"]))
-        first, _, text = _here_document(record["stdin"] or "").partition("\n")
-        self.lines.append(f"{command}{first} & {self._beside[-1]}=$!\n{text}")
-
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
@@ -125,15 +119,11 @@ class _Writer:
             self._pipes[name] = pipe
             self.shell = "/bin/bash" if pipe > _LAST_PIPE else self.shell
             command = _on_its_host(record, shlex.join(record["argv"]))
-            self.lines += [
-                "fifo=$(mktemp -u) && mkfifo $fifo",
-                f"{command} <$fifo & {name}=$! && exec {pipe}>$fifo && rm $fifo",
-                "sleep 0.5",
-            ]
-            return
-        # On a remote host, a terminal makes it end with its ssh, as under Lastro.
-        command = _on_its_host(record, shlex.join(record["argv"]), "-tt")
-        self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
+            start = f"{command} <$fifo & {name}=$! && exec {pipe}>$fifo && rm $fifo"
+            self.lines += ["fifo=$(mktemp -u) && mkfifo $fifo", start, "sleep 0.5"]
+        else:  # on a remote host, a terminal makes it end with its ssh, as under Lastro
+            command = _on_its_host(record, shlex.join(record["argv"]), "-tt")
+            self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
     def _stop(self, record: Record) -> None:
         name = self._background.get(tuple(record["argv"]))

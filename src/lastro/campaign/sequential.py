@@ -1,4 +1,4 @@
-"""Sequential stopping: the decision whether a campaign has enough blocks.
+"""Campaigns whose number of blocks is not fixed, and sequential stopping: whether a campaign has enough blocks.
 
 The decision depends only on the database, so a resumed campaign stops where an uninterrupted one would."""
 
@@ -49,6 +49,19 @@ def decision(store: Store) -> StoppingDecision:
         study.design.replicates,
         half_widths(study, treatments, split_blocks(store.attempts(), store.segments())[0]),
     )
+
+
+def is_finished(store: Store) -> bool:
+    """Return whether a campaign has no remaining trials, and has also decided not to add a block.
+
+    A process may be killed after the last trial of a block and before this decision."""
+    design = store.study.design
+    if store.next_trial() is not None:
+        return False
+    if design.sequential:
+        return decision(store).stop
+    looks = store.looks()
+    return design.stopping == "fixed" or (bool(looks) and bool(looks[-1].stop))
 
 
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:

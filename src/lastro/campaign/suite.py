@@ -181,10 +181,8 @@ def study_text(directory: Path, member: SuiteStudy) -> str:
     file = _copy(directory, member)
     text = read_text(file, "study", "restore the study file", base=directory)
     if not member.is_of(text):
-        raise InputError(
-            f"{file} has changed since the suite began",
-            f"restore it, or run the changed study in a new suite: {directory} would mix both",
-        )
+        hint = f"restore it, or run the changed study in a new suite: {directory} would mix both"
+        raise InputError(f"{file} has changed since the suite began", hint)
     return text
 
 
@@ -260,36 +258,24 @@ def read(directory: Path) -> Suite:
         document = parse_json(read_regular(file, _MOST_BYTES, base=directory).decode().strip())
         version = document.pop("format")
         if version != FORMAT:
-            raise StoreError(
-                f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}", "update Lastro"
-            )
+            message = f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}"
+            raise StoreError(message, "update Lastro")
         suite: Suite = from_plain(Suite, document)
-        if not suite.studies or not all(_is_name(member.name) for member in suite.studies):
+        names = [member.name for member in suite.studies]
+        if not names or any(Path(n).name != n or n in ("", "..") or "\0" in n for n in names):
             raise ValueError("the name of a study is not a valid directory name")
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(
-            f"{file} is not a readable index of a suite: {error}", "restore it from a copy, or run the suite again"
-        ) from error
+        hint = "restore it from a copy, or run the suite again"
+        raise StoreError(f"{file} is not a readable index of a suite: {error}", hint) from error
     for member in suite.studies:
-        _require_inside(directory / member.name)
+        if (place := directory / member.name).is_symlink():  # which may lead out of the suite
+            message = f"{place} is a symbolic link, and a suite holds the campaigns of its studies itself"
+            raise StoreError(message, "put the directory in its place")
         if has_campaign(directory, member):
             _require_own(directory, suite, member)
     return suite
-
-
-def _require_inside(place: Path) -> None:
-    """Raise StoreError when the directory of a study is a symbolic link, which may lead out of the suite."""
-    if place.is_symlink():
-        raise StoreError(
-            f"{place} is a symbolic link, and a suite holds the campaigns of its studies itself",
-            "put the directory in its place",
-        )
-
-
-def _is_name(text: str) -> bool:
-    return Path(text).name == text and text not in ("", "..") and "\0" not in text
 
 
 def _digest(text: str) -> str:
@@ -300,7 +286,7 @@ def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None
     """Record in the index why a study could not run to its end; `reason` is None if it did."""
     suite = read(directory)
     members = tuple(
-        replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.studies
+        replace(each, stopped=reason, remedy=remedy) if each.name == name else each for each in suite.studies
     )
     if members != suite.studies:
         write(directory, replace(suite, studies=members))

@@ -132,7 +132,7 @@ class TestbedWorker:
         self._calls, self._answers = self._process.stdin, self._process.stdout
         self._order, self._scenario = order, installed_scenario(order.study)
         self._works, self._heard = False, False
-        self._messages = self._steps = 0  # `_ask` counts them, and `_watch` only compares
+        self._messages = self._steps = 0  # `ask` counts them, and `_watch` only compares
         self._most_steady = math.inf
         self._hung = ""
         threading.Thread(target=self._watch, daemon=True).start()
@@ -142,14 +142,11 @@ class TestbedWorker:
         return self._process.pid
 
     def open(self, tell: Tell) -> OpenedTestbed | WorkerFailure:
-        opened: OpenedTestbed | WorkerFailure = self._ask(self._order, tell)
+        opened: OpenedTestbed | WorkerFailure = self.ask(self._order, tell)
         return opened
 
-    def ask(self, call: Call, tell: Tell) -> Any:
+    def ask(self, message: Call | TestbedOrder, tell: Tell) -> Any:
         """Execute a call on the testbed and return its answer, or a WorkerFailure. `tell` receives events meanwhile."""
-        return self._ask(call, tell)
-
-    def _ask(self, message: object, tell: Tell) -> Any:
         self._messages, self._steps = self._messages + 1, self._steps + 1
         self._most_steady, self._works = self._limit_s(message) / BEAT_S, True
         try:
@@ -161,7 +158,13 @@ class TestbedWorker:
                     tell(answer)
             self._heard = True
         except (OSError, EOFError, ValueError):
-            return WorkerFailure("WorkerEnded", f"the process that held the testbed {self._wait_for_reason()}")
+            self.release()
+            code, lines = self._wait(END_S), []
+            with suppress(ValueError):  # closed in the meantime
+                self._stderr.seek(0)
+                lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+            reason = self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
+            return WorkerFailure("WorkerEnded", f"the process that held the testbed {reason}")
         except Exception as error:  # a class that pickle cannot make again, such as one of a part
             return WorkerFailure.of(error)
         finally:
@@ -200,15 +203,6 @@ class TestbedWorker:
                 self._hung = f"was at the same step for {human_duration(steady * BEAT_S)}, and was killed"
             if self._hung:
                 self._process.kill()
-
-    def _wait_for_reason(self) -> str:
-        """Make the worker end, wait for its end, and return why it ended, as the predicate of a sentence."""
-        self.release()
-        code, lines = self._wait(END_S), []
-        with suppress(ValueError):  # closed in the meantime
-            self._stderr.seek(0)
-            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
 
     def release(self) -> None:
         """Make the worker clean up and end, without waiting for it. It sends no more signs of life."""

@@ -161,13 +161,21 @@ def module_name(command: str) -> str:
 
 def _run_command(name: str, rest: list[str]) -> int:
     """Run a command and turn each error into a message and an exit code."""
+    import os
+    from pathlib import Path
+
     from lastro.cli._failures import failure
-    from lastro.errors import LastroError
+    from lastro.errors import InputError, LastroError
     from lastro.interrupts import exit_code, raise_interrupts
 
     try:
         raise_interrupts()
-        _prepare_environment()
+        os.environ["PATH"] = os.environ.get("PATH") or os.defpath
+        try:
+            Path.cwd()
+        except OSError as error:
+            message = f"the working directory is not there: {error.strerror}"
+            raise InputError(message, "cd to one that exists") from error
         return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
@@ -185,22 +193,10 @@ def _run_command(name: str, rest: list[str]) -> int:
         return code
 
 
-def _prepare_environment() -> None:
-    """Set PATH to the default if it is empty or unset. Raises: InputError if the working directory no longer exists."""
-    import os
-    from pathlib import Path
-
-    from lastro.errors import InputError
-
-    os.environ["PATH"] = os.environ.get("PATH") or os.defpath
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise InputError(f"the working directory is not there: {error.strerror}", "cd to one that exists") from error
-
-
 def _parse_and_run(name: str, rest: list[str]) -> int:
-    """Parse the arguments of a command and run it. Raises: SystemExit for bad arguments."""
+    """Parse the arguments of a command, run it, and return its exit code: 0 if its `run` returns None.
+
+    Raises: SystemExit for bad arguments."""
     parser, module = command_parser(name)
     for option, _, value in (word.partition("=") for word in rest):
         if option.startswith("--") and value == "--":  # argparse would turn it into an empty list
@@ -221,7 +217,7 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
 
             stack.enter_context(trust_directories())
         try:
-            return int(module.run(args))
+            return int(module.run(args) or 0)
         except SystemExit as error:  # no command does this, but a part may
             raise RuntimeError("it ended the program") from error
 

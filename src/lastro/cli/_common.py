@@ -22,24 +22,22 @@ _FALSE = ("", "0", "false", "no")  # values of the environment variable CI
 
 def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.ArgumentParser], None]) -> None:
     """Add the arguments that name a study and select levels, settings and blocks; `hosts` adds those for its hosts."""
-    parser.add_argument(
-        "study",
-        metavar="STUDY",
+    add = parser.add_argument
+    add(
+        "study", metavar="STUDY",
         help="a study file; a built-in study (see `lastro studies`); a suite: a folder of studies, or a built-in one",
-    )
+    )  # fmt: skip
     hosts(parser)
-    parser.add_argument(
-        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper, published or emulated"
-    )
-    parser.add_argument(
+    add("--profile", metavar="P", help="one of the study's profiles: quick, standard, paper, published or emulated")
+    add(
         "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="keep only these levels of a factor, such as platform=lxc,runc; repeatable",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--set", metavar="NAME=VALUE", action="append", default=[], dest="settings",
         help="change a constant of the study, such as tcp_s=5; repeatable",
     )  # fmt: skip
-    parser.add_argument("--replicates", metavar="N", type=int, help="run N blocks")
+    add("--replicates", metavar="N", type=int, help="run N blocks")
 
 
 def selection(args: argparse.Namespace) -> Selection:
@@ -49,12 +47,10 @@ def selection(args: argparse.Namespace) -> Selection:
 
 def testbed_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--testbed",
-        type=Path,
-        metavar="FILE",
+        "--testbed", type=Path, metavar="FILE",
         help="a file with the hosts of client, DUT and server, or the word guest for a virtual machine;"
         " default: all on this machine",
-    )
+    )  # fmt: skip
 
 
 def hosts_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,11 +58,9 @@ def hosts_arguments(parser: argparse.ArgumentParser) -> None:
     hosts = parser.add_mutually_exclusive_group()
     testbed_argument(hosts)
     hosts.add_argument(
-        "--fleet",
-        type=Path,
-        metavar="FILE",
+        "--fleet", type=Path, metavar="FILE",
         help="a file with several testbeds, among which the blocks of the study are divided",
-    )
+    )  # fmt: skip
 
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
@@ -103,12 +97,9 @@ def wait_argument(parser: argparse.ArgumentParser) -> None:
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument `dirs`, a list: one campaign or suite, or several campaigns of one study."""
     parser.add_argument(
-        "dirs",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
+        "dirs", nargs="+", type=Path, metavar="DIR",
         help="a campaign's directory, as created by `lastro run`; several campaigns of one study are put together",
-    )
+    )  # fmt: skip
 
 
 @contextmanager

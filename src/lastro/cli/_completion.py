@@ -109,12 +109,9 @@ def published() -> Iterator[str]:
     for name in papers.names():
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         for factor, levels in document["factors"].items():
-            yield "\t".join([name, factor, *map(_as_typed, levels)])
+            typed = [str(level).lower() if isinstance(level, bool) else str(level) for level in levels]
+            yield "\t".join([name, factor, *typed])
         yield "\t".join([name, "--set", *document.get("settings", ())])
-
-
-def _as_typed(level: str | float) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _whole_parser(shell: str) -> argparse.ArgumentParser:

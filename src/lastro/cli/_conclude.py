@@ -25,28 +25,21 @@ def conclude(directory: Path, say: Language, *, report: bool, most_invalid: floa
 
     `most_invalid` is the fraction of invalid trials above which the command fails; in a suite, a single study with a
     greater fraction suffices. None means no limit."""
-    if suites.is_suite(directory):
-        return _conclude_suite(directory, say, report, most_invalid)
+    is_suite, options = suites.is_suite(directory), ReportOptions(lang=say.code)
+    if is_suite:  # how every study ended, and which command prints its results
+        status = status_of_suite(directory, suites.read(directory))
+        print_blocks(suite_conclusion(status, shlex.quote(str(directory)), say), say)
     if report:
-        write([directory], ReportOptions(lang=say.code))
-    with collector_paused():
-        results = report_of(directory)
-        print_blocks(table_blocks(results, say), say)
-    return _exit_code(invalid_fraction(results.progress.counts), most_invalid)
-
-
-def _conclude_suite(directory: Path, say: Language, report: bool, most_invalid: float | None) -> int:
-    """Print how every study ended and which command prints its results; return the exit code."""
-    status = status_of_suite(directory, suites.read(directory))
-    print_blocks(suite_conclusion(status, shlex.quote(str(directory)), say), say)
-    if report:
-        write([directory], ReportOptions(lang=say.code))
-    for warning in suite_warnings(status, say):
-        messages.say(warning)
-    if any(member["stopped"] for member in status["studies"]):
-        return _CANNOT
-    return _exit_code(max(invalid_fraction(member["counts"]) for member in status["studies"]), most_invalid)
-
-
-def _exit_code(invalid: float, most_invalid: float | None) -> int:
+        write([directory], options)
+    if is_suite:
+        for warning in suite_warnings(status, say):
+            messages.say(warning)
+        if any(member["stopped"] for member in status["studies"]):
+            return _CANNOT
+        invalid = max(invalid_fraction(member["counts"]) for member in status["studies"])
+    else:
+        with collector_paused():
+            results = report_of(directory)
+            print_blocks(table_blocks(results, say), say)
+        invalid = invalid_fraction(results.progress.counts)
     return MANY_INVALID_TRIALS if most_invalid is not None and invalid > most_invalid else 0

@@ -19,7 +19,10 @@ _SUMMARY = {
 
 def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int) -> Iterator[str]:
     """Yield lines: groups of equal testbeds, facts in which groups differ, common facts, and unusable testbeds."""
-    yield from textwrap.wrap(_headline(testbeds, grouped), width)
+    n, alike = sum(map(len, grouped.groups)), ", and they are alike"
+    if len(grouped.groups) > 1:
+        alike = f", in {len(grouped.groups)} groups that differ"
+    yield from textwrap.wrap(f"{n} of {len(testbeds)} testbeds can be used{alike if n > 1 else ''}", width)
     if len(grouped.groups) > 1:
         heads = ["testbeds", *grouped.differing]
         least, most = _CELL_WIDTHS
@@ -28,7 +31,15 @@ def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int
         *rows, _blank = tables("group", heads, columns, width)
         yield ""
         yield from rows
-    for paragraph in _paragraphs(grouped):
+    paragraphs = [
+        f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
+        for names in grouped.sharing
+    ]
+    if grouped.groups:
+        shown = [f"{label} {value}" for label, name in _SUMMARY.items() if (value := grouped.same.get(name))]
+        more = f"{len(grouped.same) - len(shown)} other facts (--json shows them)"
+        paragraphs.insert(0, f"The same on all: {'; '.join([*shown, more])}.")
+    for paragraph in paragraphs:
         yield ""
         yield from textwrap.wrap(paragraph, width)
     for testbed in testbeds:
@@ -46,25 +57,6 @@ def _cells(grouped: GroupedTestbeds, at: int, room: int) -> list[str]:
     values += [values_by_group[at] or "—" for values_by_group in grouped.differing.values()]
     # A line can break after a comma only if a space follows.
     return ["\n".join(textwrap.wrap(re.sub(r",(?=\S)", ", ", value), room)) for value in values]
-
-
-def _paragraphs(grouped: GroupedTestbeds) -> Iterator[str]:
-    if grouped.groups:
-        shown = [f"{label} {value}" for label, name in _SUMMARY.items() if (value := grouped.same.get(name))]
-        more = f"{len(grouped.same) - len(shown)} other facts (--json shows them)"
-        yield f"The same on all: {'; '.join([*shown, more])}."
-    for names in grouped.sharing:
-        yield f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
-
-
-def _headline(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds) -> str:
-    n = sum(map(len, grouped.groups))
-    usable = f"{n} of {len(testbeds)} testbeds can be used"
-    if n < 2:
-        return usable
-    if len(grouped.groups) == 1:
-        return f"{usable}, and they are alike"
-    return f"{usable}, in {len(grouped.groups)} groups that differ"
 
 
 def _names(group: Sequence[AskedTestbed]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Results of probes, as tables that fit a terminal and as a list of every combination. Pure."""
+"""Results of probes, as tables that fit a terminal, and as data. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from lastro import papers
 from lastro.builders.data.encoder import pick
-from lastro.cli._properties import property_list
 from lastro.grouping import by_key
 from lastro.platforms.base import Availability
 from lastro.scenarios.shared.properties import PartProperties
@@ -131,24 +130,38 @@ def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
             tried = [bool(finding.availability) for finding in by_kind[kind] if finding.on == platform.name]
             line += f"{f'{sum(tried)}/{len(tried)}':<{len(kind) + _GAP}}"
         yield line.rstrip()
-    if absent := list(_unavailable_everywhere(platforms, [part for kind in kinds for part in by_kind[kind]])):
-        yield ""
-        yield "unavailable on every platform:"
-        for part in absent:
-            yield _short(f"  {part.kind} {part.name}: {part.availability.reason}", width)
-
-
-def _unavailable_everywhere(platforms: Sequence[ProbedPart], parts: Sequence[ProbedPart]) -> Iterator[ProbedPart]:
-    """Yield the parts that work on no platform, each once, as tried on the first platform that works."""
     working = {platform.name for platform in platforms if platform.availability}
-    for tries in by_key(((part.kind, part.name), part) for part in parts).values():
-        tried = {part.on for part in tries}
-        if len(tried) == len(platforms) and not any(part.availability for part in tries):
-            yield from [part for part in tries if part.on in working][:1]
+    absent: list[ProbedPart] = []  # as tried on the first platform that works
+    for tries in by_key(((part.kind, part.name), part) for kind in kinds for part in by_kind[kind]).values():
+        if len({part.on for part in tries}) == len(platforms) and not any(part.availability for part in tries):
+            absent += [part for part in tries if part.on in working][:1]
+    if absent:
+        yield from ("", "unavailable on every platform:")
+        yield from (_short(f"  {part.kind} {part.name}: {part.availability.reason}", width) for part in absent)
 
 
 def _short(line: str, width: int) -> str:
     return f"{line[: width - 2].rstrip()} …" if len(line) > width else line
+
+
+def property_list(parts: Sequence[PartProperties]) -> list[dict[str, Any]]:
+    """Return one dictionary for each property of each part."""
+    return [
+        {"kind": part.kind, "part": part.level, **asdict(property_), "text": property_.text}
+        for part in parts
+        for property_ in part.properties
+    ]
+
+
+def property_lines(parts: Sequence[PartProperties], width: int) -> Iterator[str]:
+    """Yield lines with each part, its properties, and how they were found; properties with equal text share a line."""
+    for part in parts:
+        yield f"{part.kind} {part.level}"
+        for (text, how), alike in itertools.groupby(
+            part.properties, key=lambda property_: (property_.text, property_.how)
+        ):
+            line = f"{', '.join(property_.name for property_ in alike)}: {text} ({how})"
+            yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
 
 
 Column = tuple[str, list[str]]
@@ -162,7 +175,10 @@ def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width:
     from lastro.console import grid
 
     first = max(map(len, (corner, *labels))) + _GAP
-    room = [_column_width(column) for column in columns]
+    of_columns = [
+        (*_name_lines(name), *(line for cell in cells for line in cell.splitlines())) for name, cells in columns
+    ]
+    room = [max(map(len, lines)) + _GAP for lines in of_columns]
     while columns:
         n = max(1, sum(total <= width - first + _GAP for total in itertools.accumulate(room)))
         heads = [_name_lines(name) for name, _ in columns[:n]]
@@ -174,11 +190,6 @@ def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width:
         yield from (line.plain for line in grid(rows))
         yield ""
         columns, room = columns[n:], room[n:]
-
-
-def _column_width(column: Column) -> int:
-    name, cells = column
-    return max(map(len, (*_name_lines(name), *(line for cell in cells for line in cell.splitlines())))) + _GAP
 
 
 def _name_lines(name: str) -> list[str]:

@@ -20,14 +20,27 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
     """Print the topology of a trial, or write it to `args.output`. Raises: InputError when none was recorded."""
+    from lastro.figures.topology import topology_picture
+    from lastro.results.files import write_atomically
+    from lastro.words.topology_text import topology_lines
+
     topology = _recorded_topology(store, trial, chosen, only_that=args.attempt is not None)
     if args.output:
-        _write(args.output, store, trial, topology)
+        suffix = Path(args.output).suffix.lower()
+        if args.output != "-" and suffix not in _SUFFIXES:
+            hint = f"use {', '.join(_SUFFIXES)}, or - for stdout"
+            raise InputError(f"{args.output}: no figure format is named '{suffix}'", hint)
+        title, tools = _title(trial, topology), tool_versions(store.provenance)
+        picture = topology_picture(title, _levels(store, trial), topology.topology, tools)
+        if args.output == "-":
+            print_document(picture.svg())
+            return
+        forms: dict[str, Callable[[], str | bytes]] = {".svg": picture.svg, ".png": picture.png, ".pdf": picture.pdf}
+        write_atomically(Path(args.output), forms[suffix]())
+        print(args.output)
     elif args.json:
         print(json_text({"trial": topology.trial, "attempt": topology.attempt, **asdict(topology.topology)}))
     else:
-        from lastro.words.topology_text import topology_lines
-
         width = terminal_width()
         head = [_title(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
         print(*head, "", *topology_lines(topology.topology, tool_versions(store.provenance), width), sep="\n")
@@ -45,14 +58,11 @@ def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *,
     if topology is not None:
         return topology
     if chosen is None:
-        raise InputError(
-            f"trial {trial.number} has not run ({trial.state}), and no trial of its treatment has",
-            "the topology is recorded during set-up: try again after one of these trials has run",
-        )
-    raise InputError(
-        f"trial {trial.number} has no recorded topology",
-        "its links could not be set up, or an older Lastro ran it; --commands lists the commands that it ran",
-    )
+        hint = "the topology is recorded during set-up: try again after one of these trials has run"
+        message = f"trial {trial.number} has not run ({trial.state}), and no trial of its treatment has"
+        raise InputError(message, hint)
+    hint = "its links could not be set up, or an older Lastro ran it; --commands lists the commands that it ran"
+    raise InputError(f"trial {trial.number} has no recorded topology", hint)
 
 
 def _levels(store: Store, trial: TrialRow) -> str:
@@ -64,24 +74,3 @@ def _title(trial: TrialRow, recorded: RecordedTopology) -> str:
     if recorded.trial == trial.number:
         return f"Topology of trial {trial.number}, as attempt {recorded.attempt} built it"
     return f"Topology of trial {trial.number}, as trial {recorded.trial} of the same treatment was built"
-
-
-def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopology) -> None:
-    """Write the topology as a figure, in the format of the suffix of `output`; for "-", print it as SVG."""
-    from lastro.figures.topology import topology_picture
-    from lastro.results.files import write_atomically
-
-    suffix = Path(output).suffix.lower()
-    if output != "-" and suffix not in _SUFFIXES:
-        raise InputError(
-            f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
-        )
-    picture = topology_picture(
-        _title(trial, recorded), _levels(store, trial), recorded.topology, tool_versions(store.provenance)
-    )
-    if output == "-":
-        print_document(picture.svg())
-        return
-    forms: dict[str, Callable[[], str | bytes]] = {".svg": picture.svg, ".png": picture.png, ".pdf": picture.pdf}
-    write_atomically(Path(output), forms[suffix]())
-    print(output)

@@ -22,51 +22,46 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.cli._common import hosts_arguments, junit_argument, language_argument, share, wait_argument, write_file
 from lastro.errors import InputError
 from lastro.words.language import language
-
-if TYPE_CHECKING:
-    from lastro.app.variants import VariantOptions
 
 DEMO = "demo"
 _EXIT_CODES = {"no worse": 0, "worse": 4, "unconfirmed": 8, "alarm": 8, "undecided": 8}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "study", metavar="STUDY|DIR", nargs="?", default=DEMO,
         help="a study file, the name of a built-in study, or the directory of a campaign with variants; default: demo",
     )  # fmt: skip
     for name, of in (("a", "a, the reference"), ("b", "b, which is judged")):
-        parser.add_argument(
+        add(
             f"--{name}", metavar="NAME=VALUE", action="append", default=[], dest=f"of_{name}",
             help=f"what differs in {of}: runc=/PATH, release=NAME, git=REVISION, parts=REVISION, net.ipv4.x=VALUE, or a"
             " setting such as cpus=1; repeatable",
         )  # fmt: skip
     hosts_arguments(parser)
-    parser.add_argument("--profile", metavar="P", help="one of the study's profiles")
-    parser.add_argument(
+    add("--profile", metavar="P", help="one of the study's profiles")
+    add(
         "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="keep only these levels of a factor, such as platform=runc; repeatable",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--set", metavar="NAME=VALUE", action="append", default=[], dest="settings",
         help="change a constant of both variants, such as tcp_s=5; repeatable",
     )  # fmt: skip
-    parser.add_argument("--metric", metavar="NAME", help="what is judged (default: the first metric of the study)")
-    parser.add_argument(
+    add("--metric", metavar="NAME", help="what is judged (default: the first metric of the study)")
+    add(
         "--margin", metavar="P",
         help="a change for the worse passes if it is surely smaller (default: that of the metric in the study, or 3%%)",
     )  # fmt: skip
-    parser.add_argument("--blocks", metavar="N", type=int, help="blocks before an alarm; with --until, at most")
-    parser.add_argument(
-        "--until", choices=("decided",), help="look after each block, and stop when it is decided; 20 blocks at most"
-    )
-    parser.add_argument("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
+    add("--blocks", metavar="N", type=int, help="blocks before an alarm; with --until, at most")
+    add("--until", choices=("decided",), help="look after each block, and stop when it is decided; 20 blocks at most")
+    add("--within", metavar="TIME", help="begin no block that would end later, such as 20min")
+    add("-o", "--output", type=Path, metavar="DIR", help="directory of the campaign")
     wait_argument(parser)
     junit_argument(parser)
     language_argument(parser)
@@ -76,7 +71,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.variants import judge_variants, variant_test
     from lastro.app import variants
+    from lastro.app.contents import report_of
+    from lastro.builders.data.variants import document, junit
+    from lastro.builders.variants import variant_blocks
+    from lastro.cli._terminal import print_answer
+    from lastro.render.markdown import markdown
+    from lastro.study.selection import Selection
+    from lastro.units import parse_duration_s
 
     margin = None if args.margin is None else share(args.margin, "--margin", above_zero=True)
     directory = Path(args.study)
@@ -86,36 +89,13 @@ def run(args: argparse.Namespace) -> int:
             option = f"--{wrong.removeprefix('of_').replace('settings', 'set')}"
             raise InputError(f"{option} is for a study, and {directory} is a campaign", "give a study file")
     else:
-        directory = variants.run(_plan(args, margin), args.output, args.testbed, args.fleet, wait=args.wait)
-    return _print(args, directory, margin)
-
-
-def _plan(args: argparse.Namespace, margin: float | None) -> VariantOptions:
-    from lastro.app.variants import VariantOptions
-    from lastro.study.selection import Selection
-    from lastro.units import parse_duration_s
-
-    return VariantOptions(
-        args.study,
-        Selection(args.profile, tuple(args.only), tuple(args.settings)),
-        tuple(args.of_a),
-        tuple(args.of_b),
-        args.metric,
-        margin,
-        args.blocks,
-        args.until is not None,
-        0.0 if args.within is None else parse_duration_s(args.within),
-    )
-
-
-def _print(args: argparse.Namespace, directory: Path, margin: float | None) -> int:
-    from lastro.analysis.variants import judge_variants, variant_test
-    from lastro.app.contents import report_of
-    from lastro.builders.data.variants import document, junit
-    from lastro.builders.variants import variant_blocks
-    from lastro.cli._terminal import print_answer
-    from lastro.render.markdown import markdown
-
+        selection = Selection(args.profile, tuple(args.only), tuple(args.settings))
+        a, b, until_decided = tuple(args.of_a), tuple(args.of_b), args.until is not None
+        within_s = 0.0 if args.within is None else parse_duration_s(args.within)
+        plan = variants.VariantOptions(
+            args.study, selection, a, b, args.metric, margin, args.blocks, until_decided, within_s
+        )
+        directory = variants.run(plan, args.output, args.testbed, args.fleet, wait=args.wait)
     report = report_of(directory)
     variant_answer = judge_variants(report, variant_test(report.study, args.metric, margin))
     if args.junit:

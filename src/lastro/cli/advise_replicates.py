@@ -24,15 +24,13 @@ from lastro.cli._terminal import print_answer
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument(
-        "--precision",
-        metavar="P",
-        help="desired half width of the intervals, relative to each ratio: 5%% or 0.05",
+        "--precision", metavar="P", help="desired half width of the intervals, relative to each ratio: 5%% or 0.05"
     )
     language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
     from lastro.analysis.claims.advice import advise_on_claims
@@ -59,4 +57,3 @@ def run(args: argparse.Namespace) -> int:
         on_precision = advice.advise(report, precision)
         as_json, blocks = partial(document, on_precision, claims), partial(advice_blocks, on_precision)
     print_answer(args, as_json, lambda say: itertools.chain(blocks(say), claim_advice_blocks(claims, say)))
-    return 0

@@ -20,26 +20,25 @@ from lastro.units import human_bytes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaign_argument(parser)
-    parser.add_argument(
+    add(
         "-o", "--output", type=Path, metavar="FILE",
         help="a zip, or a new directory if the name does not end with .zip (default: DIR.crate.zip)",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--author", metavar="NAME", action="append", default=[], dest="authors",
         help="an author of the study, such as 'Ana Silva <0000-0002-1825-0097>', with an ORCID or without; repeatable",
     )  # fmt: skip
-    parser.add_argument(
-        "--license", metavar="ID", default="", help="the licence of the data: an SPDX identifier or an address"
-    )
+    add("--license", metavar="ID", default="", help="the licence of the data: an SPDX identifier or an address")
     language_argument(parser, "report")
-    parser.add_argument(
+    add(
         "--anonymous", action="store_true",
         help="replace names of hosts and users, and leave out the kernel's command line",
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.app.bundle import BundleOptions, place_for_bundle, write_bundle
     from lastro.builders.crate import author, licence_url
 
@@ -55,4 +54,3 @@ def run(args: argparse.Namespace) -> int:
     if not written.licence:
         print("The bundle states no licence. If you publish it, choose one, such as --license CC-BY-4.0.")
     print(f"Check it on any machine: lastro verify {written.place}")
-    return 0

@@ -17,6 +17,7 @@ Needs no root. A verdict is not an error: without --fail-on the exit code is 0."
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,6 @@ from lastro.words.claims_text import source_text
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lastro.analysis.claims import Judgement
     from lastro.builders.claims import JudgedClaims
 
@@ -46,14 +45,13 @@ _GATES = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument(
-        "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
-    )
-    parser.add_argument("--blocks", action="store_true", help="add the verdicts after the first blocks of the campaign")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)")
+    add("--blocks", action="store_true", help="add the verdicts after the first blocks of the campaign")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
     language_argument(parser, "table")
-    parser.add_argument("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
+    add("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,15 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if not others and suites.is_suite(first):
         return _run_suite(args, first)
     from lastro.builders.claims import claims_blocks
+    from lastro.builders.data.claims import claims_document
 
     data = load_together(args.dirs)
     result = judge_claims(data, args.claims or find_claims(first, data.study.name), by_blocks=args.blocks)
     title = source_text(result.claims.source) or result.claims.file
-    print_answer(
-        args,
-        lambda: _document(result, language(args.lang)),
-        partial(claims_blocks, title, {"": result}),
-    )
+    as_json = partial(claims_document, result, language(args.lang))
+    print_answer(args, as_json, partial(claims_blocks, title, {"": result}))
     return _exit_code(args.fail_on, result.judgements)
 
 
@@ -112,7 +108,9 @@ def _suite_document(
     `claims` has the claims of all studies, each with the name of its study. `studies` has the rest of each study's
     document. `judged_by_study` is {study: its judged claims}; `waiting` are studies with claims but without a
     campaign."""
-    documents = {name: _document(study_claims, say) for name, study_claims in judged_by_study.items()}
+    from lastro.builders.data.claims import claims_document
+
+    documents = {name: claims_document(study_claims, say) for name, study_claims in judged_by_study.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,
@@ -128,13 +126,6 @@ def _suite_document(
             {"suite_study": name, **claim} for name, document in documents.items() for claim in document["claims"]
         ],
     }
-
-
-def _document(result: JudgedClaims, say: Language) -> dict[str, Any]:
-    """Return the claims of one study as JSON-serializable data."""
-    from lastro.builders.data.claims import claims_document
-
-    return claims_document(result, say)
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:

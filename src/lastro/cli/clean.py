@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.app.waiting import wait_reporter
     from lastro.host import remote
     from lastro.host.ledger import Ledger
@@ -38,4 +38,3 @@ def run(args: argparse.Namespace) -> int:
             print(f"{done} {owned.kind} {owned.name} on {host}")
     if not (objects or unfinished or remote_objects):
         print("nothing was left behind")
-    return 0

@@ -28,7 +28,6 @@ import argparse
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
 from lastro.cli._common import junit_argument, language_argument, share, write_file
@@ -37,61 +36,44 @@ from lastro.errors import InputError
 from lastro.study.margins import Margins
 from lastro.words.language import language
 
-if TYPE_CHECKING:
-    from lastro.analysis.comparison import Comparison
-
 REGRESSION = 4
 UNDECIDED = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "a", type=Path, metavar="DIR_A", help="the reference campaign: before a change, or on the other host"
-    )
-    parser.add_argument("b", type=Path, metavar="DIR_B", help="the campaign to judge: after a change, or on this host")
-    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
-    parser.add_argument(
-        "--fail-over",
-        nargs="?",
-        const="",
-        metavar="MARGIN",
+    add = parser.add_argument
+    add("a", type=Path, metavar="DIR_A", help="the reference campaign: before a change, or on the other host")
+    add("b", type=Path, metavar="DIR_B", help="the campaign to judge: after a change, or on this host")
+    add("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    add(
+        "--fail-over", nargs="?", const="", metavar="MARGIN",
         help="exit with 4 when a metric is worse by more than MARGIN, such as 5%% or 0.05; without MARGIN: by more than"
         " its own in the table [margins] of the study, or 3%%",
-    )
-    parser.add_argument(
-        "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
-    )
-    parser.add_argument(
-        "--fail-changed-host",
-        action="store_true",
+    )  # fmt: skip
+    add("--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not")
+    add(
+        "--fail-changed-host", action="store_true",
         help="also exit with 4 when a recorded fact of the hosts differs, such as the kernel, a setting or a program",
-    )
-    parser.add_argument(
-        "--may-differ",
-        action="append",
-        metavar="FACT",
+    )  # fmt: skip
+    add(
+        "--may-differ", action="append", metavar="FACT",
         help="a fact that --fail-changed-host allows to differ, such as tools.runc or 'network.*'; repeatable",
-    )
-    parser.add_argument(
-        "--require",
-        choices=("shown",),
+    )  # fmt: skip
+    add(
+        "--require", choices=("shown",),
         help="shown: exit with 8 unless every interval excludes a loss of more than MARGIN",
-    )
-    parser.add_argument(
-        "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
-    )
+    )  # fmt: skip
+    add("--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)")
     junit_argument(parser)
-    parser.add_argument(
+    add(
         "--all", action="store_true", help="also show the rows without a significant difference; Markdown of any length"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "md", "github"),
-        default="text",
+    add(
+        "--format", choices=("text", "md", "github"), default="text",
         help="md: Markdown; github: annotations of GitHub Actions; default: text",
-    )
+    )  # fmt: skip
     language_argument(parser, "table, and of Markdown")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -99,17 +81,28 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
     if args.require and args.fail_over is None:
-        raise InputError(
-            f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%, or in [margins]"
-        )
+        hint = "give it with --fail-over, such as 5%, or in [margins]"
+        raise InputError(f"--require {args.require} needs a margin", hint)
     if args.may_differ and not args.fail_changed_host:
         raise InputError("--may-differ needs --fail-changed-host", "without it, every fact may differ")
-    if _is_same(args.a, args.b):
+    stats = []
+    for directory in (args.a, args.b):
+        try:
+            stats.append(directory.stat())
+        except FileNotFoundError:
+            return  # opening the campaign reports what is missing
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
+    if os.path.samestat(*stats):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.compare import compare
+    from lastro.builders.compare import compare_blocks
+    from lastro.builders.compare_github import workflow_commands
+    from lastro.builders.data.comparison import document, junit
 
     _check_options(args)
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
@@ -126,42 +119,16 @@ def run(args: argparse.Namespace) -> int:
         may_differ=args.may_differ or (),
     )
     if args.junit:
-        from lastro.builders.data.comparison import junit
-
         write_file(args.junit, junit(comparison, fail_lost=args.fail_lost))
-    _print(args, comparison)
-    if margins is not None and not comparison.n_judged:
-        raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
-    if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
-        return REGRESSION
-    return UNDECIDED if args.require and comparison.outcome == "undecided" else 0
-
-
-def _is_same(a: Path, b: Path) -> bool:
-    """Return whether both are the same directory. Raises: InputError when one of them cannot be read."""
-    stats = []
-    for directory in (a, b):
-        try:
-            stats.append(directory.stat())
-        except FileNotFoundError:
-            return False  # opening the campaign reports what is missing
-        except (OSError, ValueError) as error:
-            words = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
-    return os.path.samestat(*stats)
-
-
-def _print(args: argparse.Namespace, comparison: Comparison) -> None:
-    from lastro.builders.compare import compare_blocks
-    from lastro.builders.compare_github import workflow_commands
-    from lastro.builders.data.comparison import document
-
-    say = language(args.lang)
     if args.json or args.format == "text":
         print_answer(args, partial(document, comparison), partial(compare_blocks, comparison), everything=args.all)
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
     else:
-        blocks = compare_blocks(comparison, say)
-        whole = "lastro compare --format md --all"
-        print(rendered("md", blocks, say, whole=whole, everything=args.all), end="")
+        say, whole = language(args.lang), "lastro compare --format md --all"
+        print(rendered("md", compare_blocks(comparison, say), say, whole=whole, everything=args.all), end="")
+    if margins is not None and not comparison.n_judged:
+        raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
+    if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
+        return REGRESSION
+    return UNDECIDED if args.require and comparison.outcome == "undecided" else 0

@@ -40,10 +40,9 @@ from lastro.grouping import by_key
 from lastro.plain import json_text
 from lastro.shapes import MOST_MEASURED
 from lastro.study.levels import is_quantity
-from lastro.words.language import Language, language
+from lastro.words.language import language
 
 if TYPE_CHECKING:
-    from lastro.analysis.decision import SlaDecision
     from lastro.results.read import CampaignData
     from lastro.study.model import Study
 
@@ -52,41 +51,40 @@ _NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument(
+    add(
         "--sla", metavar="LEVEL", action="append", default=[], dest="service_levels",
         help="a level that must hold, such as 'latency_p99 < 1 ms'; repeatable (default: the table [sla] of the study)",
     )  # fmt: skip
-    parser.add_argument(
-        "--cost", metavar="SUM", help="a metric, or a weighted sum of metrics (default: the table [cost] of the study)"
-    )
-    parser.add_argument(
+    add("--cost", metavar="SUM", help="a metric, or a weighted sum of metrics (default: the table [cost] of the study)")
+    add(
         "--weights", metavar="STUDY=WEIGHT,...",
         help="of several studies: how much each counts, such as cpu=2,disk=0 (default: 1 each)",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--under", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only these conditions, such as anomaly=memory; repeatable",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--at", metavar="FACTOR=VALUE,...", action="append", default=[],
         help="only these measured values of a factor of numbers, such as udp_rate=200M; repeatable",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--prices", metavar="RESOURCE=PRICE,...",
         help="what a CPU and a GiB of memory cost by the hour: cpu_hour=0.04,gib_hour=0.005; added to --cost",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--require", metavar="WHAT", action="append", default=[],
         help="a property that a candidate must have, such as own-kernel, 'no daemon' or 'interfaces >= 8'; or a "
         "confidence, such as 95%%: fail unless a candidate holds the levels so surely; repeatable",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--wish", metavar="WHAT", action="append", default=[],
         help="a property that decides between candidates whose cost cannot be told apart; repeatable",
     )  # fmt: skip
     language_argument(parser)
-    parser.add_argument("--all", action="store_true", help="print what is folded, too; Markdown of any length")
+    add("--all", action="store_true", help="print what is folded, too; Markdown of any length")
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--format", choices=("text", "md", "latex", "html"), default="text",
@@ -101,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.decision import SlaQuestion, decide
     from lastro.builders.data.decision import document
     from lastro.builders.decision import decision_blocks
+    from lastro.builders.page_figures import draw_figures
+    from lastro.figures import decision_plan
 
     confidences = [text for text in args.require if text.strip()[:1].isdigit()]
     if len(confidences) > 1:
@@ -115,18 +115,13 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--weights is for campaigns of several studies, such as a suite", f"{only}: one study")
     (report,) = (build_report(campaign) for campaign in data.values())
     priced = [sum_ for sum_ in (args.cost, _prices(args.prices)) if sum_ is not None]
-    question = SlaQuestion.asked(
-        report,
-        args.service_levels,
-        " + ".join(priced) if priced else None,
-        properties,
-        args.wish,
-        _conditions(args, report.study),
-        required,
-    )
-    decision = decide(report, question)
+    cost, conditions = " + ".join(priced) if priced else None, _conditions(args, report.study)
+    levels = args.service_levels
+    decision = decide(report, SlaQuestion.asked(report, levels, cost, properties, args.wish, conditions, required))
     say = language(args.lang)
-    figures = _figures(decision, say) if args.format == "html" else ()
+    figures: tuple[Figure, ...] = ()
+    if args.format == "html":
+        figures = draw_figures([decision_plan(lambda: decision, say)]).of("decision")
     recommended = papers.recommended_by(report.study.name)
     _write_decision(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))
     if required is None:
@@ -166,9 +161,8 @@ def _run_studies(args: argparse.Namespace, data: Mapping[str, CampaignData], req
         option = f"--{only[0] if only else 'require'}"
         if suite is not None:
             refuse_suite(args.dirs[0], option)
-        raise InputError(
-            f"{option} takes campaigns of one study, and these are of {', '.join(data)}", "name one of them"
-        )
+        message = f"{option} takes campaigns of one study, and these are of {', '.join(data)}"
+        raise InputError(message, "name one of them")
     reports = {name: build_report(campaign) for name, campaign in data.items()}
     decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or CONFIDENCE)
     say = language(args.lang)
@@ -196,13 +190,6 @@ def _conditions(args: argparse.Namespace, study: Study) -> dict[str, list[str]]:
     return under | at
 
 
-def _figures(decision: SlaDecision, say: Language) -> tuple[Figure, ...]:
-    from lastro.builders.page_figures import draw_figures
-    from lastro.figures import decision_plan
-
-    return draw_figures([decision_plan(lambda: decision, say)]).of("decision")
-
-
 def _write_decision(args: argparse.Namespace, document: Callable[[], object], blocks: Document) -> None:
     """Print or write the decision in the form that the arguments choose; `document` returns it for JSON."""
     say = language(args.lang)
@@ -211,10 +198,8 @@ def _write_decision(args: argparse.Namespace, document: Callable[[], object], bl
     elif args.format == "text" and args.output == "-":
         print_blocks(blocks, say, everything=args.all)
     else:
-        whole = "lastro decide --format md --all"
-        write_output(
-            args.output, rendered(args.format, blocks, say, ", ".join(map(str, args.dirs)), whole, everything=args.all)
-        )
+        source, whole = ", ".join(map(str, args.dirs)), "lastro decide --format md --all"
+        write_output(args.output, rendered(args.format, blocks, say, source, whole, everything=args.all))
 
 
 def _weights(text: str | None) -> dict[str, float]:
@@ -241,9 +226,8 @@ def _prices(text: str | None) -> str | None:
     for pair in text.split(","):
         name, sign, price = (part.strip() for part in pair.partition("="))
         if name not in RESOURCES:
-            raise InputError(
-                f"--prices: '{pair.strip()}' is not the price of a resource", did_you_mean(name, RESOURCES)
-            )
+            message = f"--prices: '{pair.strip()}' is not the price of a resource"
+            raise InputError(message, did_you_mean(name, RESOURCES))
         if not (sign and _NUMBER.fullmatch(price)) or name in terms:
             hint = "write each once, as in --prices cpu_hour=0.04,gib_hour=0.005"
             raise InputError(f"--prices: '{pair.strip()}' is not the one price of {name}", hint)

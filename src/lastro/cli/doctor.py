@@ -29,8 +29,7 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
 from lastro.cli._doctor_progress import PartsToTry, ProbeProgress
-from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, summary
-from lastro.cli._properties import property_lines
+from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, property_lines, summary
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
 from lastro.platforms.base import Availability, Platform
@@ -49,23 +48,16 @@ _TRIED = ("attachment", "isolation", "function", "anomaly")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--platform", action="append", metavar="NAME", help="only this platform, with options if needed; repeatable"
-    )
-    parser.add_argument("--study", metavar="STUDY", help="only the parts that a study names")
-    parser.add_argument("--quick", action="store_true", help="only test whether an instance of each platform starts")
-    parser.add_argument(
-        "--properties", action="store_true", help="find properties of platforms and links, instead of trying parts"
-    )
+    add = parser.add_argument
+    add("--platform", action="append", metavar="NAME", help="only this platform, with options if needed; repeatable")
+    add("--study", metavar="STUDY", help="only the parts that a study names")
+    add("--quick", action="store_true", help="only test whether an instance of each platform starts")
+    add("--properties", action="store_true", help="find properties of platforms and links, instead of trying parts")
     testbed_argument(parser)
-    parser.add_argument(
-        "--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="show every part on every platform, with reasons and remedies"
-    )
-    parser.add_argument("--json", action="store_true", help="print it as JSON, with facts about this host")
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
+    add("--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts")
+    add("--all", action="store_true", help="show every part on every platform, with reasons and remedies")
+    add("--json", action="store_true", help="print it as JSON, with facts about this host")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,7 +143,7 @@ def _width() -> int:
 def _run_fleet(args: argparse.Namespace) -> int:
     """Print a comparison of the testbeds of a fleet, and return the exit code: 3 if none of them can be used."""
     from lastro.analysis.testbed_groups import group_testbeds
-    from lastro.app.fleet_check import ask
+    from lastro.app.fleets import ask
     from lastro.cli import _fleet_lines
 
     for option in ("platform", "study", "quick", "properties", "testbed", "all"):
@@ -159,6 +151,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
             hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
             raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
     fleet = load_fleet(args.fleet)
+    assert fleet is not None
     if fleet.scheduler:
         message = f"{args.fleet}: `doctor` asks hosts that it reaches itself, and not the workers of a Dask scheduler"
         hint = "run `lastro doctor --json` on the host of each worker, and compare the facts: docs/reference-fleet.md"
@@ -176,7 +169,15 @@ def _run_fleet(args: argparse.Namespace) -> int:
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError for an unknown platform; StudyError for an invalid study."""
     study = load_study(args.study) if args.study else None
-    platforms = _platforms(args.platform) if args.platform or study is None else _levels_of_platforms(study)
+    known = registry.names("platform")
+    for name in (split_options(level)[0] for level in args.platform or ()):
+        if name not in known:
+            raise InputError(f"no platform is named '{name}'", did_you_mean(name, known))
+    platforms = args.platform or sorted(known)
+    if study and not args.platform:
+        of_hops = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
+        platforms = [*_levels(study, "platform"), *filter(None, of_hops)]
+    platforms = list(dict.fromkeys(platforms))
     if args.properties:
         linked = sorted(registry.names("attachment")) if study is None else _levels(study, "attachment")
         return PartsToTry(platforms, {}, linked)
@@ -186,10 +187,10 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
         return PartsToTry(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
     parts_by_kind = {}
     for kind in _TRIED:
-        known = ChainScenario.part_names(kind)
+        names = ChainScenario.part_names(kind)
         parts = {part for level in _levels(study, kind) for part in level.split("+")}
         parts_by_kind[kind] = sorted(
-            part for part in parts if known.issuperset(name for name, _ in written_parts({kind: part}, kind))
+            part for part in parts if names.issuperset(name for name, _ in written_parts({kind: part}, kind))
         )
     return PartsToTry(platforms, parts_by_kind)
 
@@ -199,22 +200,6 @@ def _levels(study: Study, kind: str) -> list[str]:
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, chosen))
-
-
-def _levels_of_platforms(study: Study) -> list[str]:
-    """Return the levels of the factor `platform`, and the platforms that levels of `function` name."""
-    named = [split_platform(hop)[1] for level in _levels(study, FUNCTION) for hop in hops(level)]
-    return list(dict.fromkeys([*_levels(study, "platform"), *filter(None, named)]))
-
-
-def _platforms(chosen: Sequence[str] | None) -> list[str]:
-    """Return the chosen platforms, or all if none is chosen. Raises: InputError for an unknown platform."""
-    known = registry.names("platform")
-    for level in chosen or ():
-        name, _ = split_options(level)
-        if name not in known:
-            raise InputError(f"no platform is named '{name}'", did_you_mean(name, known))
-    return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
 def examine(probes: ChainProbes, wanted: PartsToTry, progress: ProbeProgress) -> list[ProbedPart]:

@@ -19,13 +19,12 @@ how that was measured. Needs no root."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.cli._common import junit_argument, language_argument, levels_named, output_argument, write_file
-from lastro.cli._terminal import rendered, write_output
+from lastro.cli._terminal import print_answer, rendered, write_output
 from lastro.errors import InputError
 from lastro.results.history_points import DEFAULT_FILE, RemarkKind
 from lastro.words.language import language
@@ -82,12 +81,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.app import histories
+    from lastro.builders.data.history import campaigns_document, junit
+    from lastro.builders.data.prometheus import openmetrics, prometheus
+    from lastro.builders.history import list_blocks
+    from lastro.results.history import read_history
+
     _check_options(args)
-    actions: dict[str, Callable[[argparse.Namespace], int]] = {
-        "add": _add, "list": _list, "show": _show, "check": _check,
-        "acknowledge": _add_remark, "mute": _add_remark, "unmute": _add_remark, "export": _export,
-    }  # fmt: skip
-    return actions[args.action](args)
+    match args.action:
+        case "add":
+            added, known = histories.add(args.history, [Path(name) for name in args.names], args.label)
+            print(f"{args.history}: {added} added" + (f", {known} known already" if known else ""))
+        case "list":
+            history = read_history(args.history)
+            as_json, as_text = partial(campaigns_document, history), partial(list_blocks, history)
+            print_answer(args, as_json, as_text, everything=args.all)
+        case "show":
+            args.metric = args.names[0]
+            _write_report(args, _report(args), details=True)
+        case "check":
+            report = _report(args)
+            if args.junit:
+                write_file(args.junit, junit(report))
+            _write_report(args, report, details=False)
+            return ALARM if report.alarms else 0
+        case "export":
+            text = openmetrics if args.format == "openmetrics" else prometheus
+            write_output(args.output, text(_report(args)))
+        case action:
+            at, where = args.names[0] if args.names else "", levels_named(args.where, "--where")
+            histories.remark(args.history, _SAID[action], args.note, at, args.metric, where)
+    return 0
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -96,78 +120,20 @@ def _check_options(args: argparse.Namespace) -> None:
         "junit": None, "label": "", "note": "", "metric": "", "where": [], "sentinel": [], "format": None,
         "output": "-", "lang": "en", "all": False, "json": False,
     }  # fmt: skip
+    command, hint = f"`lastro history {args.action}`", "`lastro history --help` has examples"
     for name, default in defaults.items():
         if getattr(args, name) != default and name not in _OPTIONS[args.action]:
-            raise InputError(
-                f"--{name} is not for `lastro history {args.action}`", "`lastro history --help` has examples"
-            )
+            raise InputError(f"--{name} is not for {command}", hint)
     if args.format and args.format not in _FORMATS[args.action]:
-        raise InputError(
-            f"--format {args.format} is not for `lastro history {args.action}`",
-            f"one of {', '.join(_FORMATS[args.action])}",
-        )
+        formats = ", ".join(_FORMATS[args.action])
+        raise InputError(f"--format {args.format} is not for {command}", f"one of {formats}")
     wanted = {"add": "a campaign's directory", "show": "a metric", "acknowledge": "a label or a campaign"}
     if args.action in wanted and not args.names:
-        raise InputError(
-            f"`lastro history {args.action}` needs {wanted[args.action]}", "`lastro history --help` has examples"
-        )
+        raise InputError(f"{command} needs {wanted[args.action]}", hint)
     if len(args.names) > {"add": len(args.names), "show": 1, "acknowledge": 1}.get(args.action, 0):
-        raise InputError(
-            f"`lastro history {args.action}` does not take '{args.names[-1]}'", "`lastro history --help` has examples"
-        )
-    if args.action in ("acknowledge", "mute", "unmute") and not args.note.strip():
-        raise InputError(f"`lastro history {args.action}` needs a reason", 'give it with --note "…"')
-
-
-def _add(args: argparse.Namespace) -> int:
-    from lastro.app.histories import add
-
-    added, known = add(args.history, [Path(name) for name in args.names], args.label)
-    print(f"{args.history}: {added} added" + (f", {known} known already" if known else ""))
-    return 0
-
-
-def _add_remark(args: argparse.Namespace) -> int:
-    from lastro.app.histories import remark
-
-    at = args.names[0] if args.names else ""
-    remark(args.history, _SAID[args.action], args.note, at, args.metric, levels_named(args.where, "--where"))
-    return 0
-
-
-def _list(args: argparse.Namespace) -> int:
-    from lastro.builders.data.history import campaigns_document
-    from lastro.builders.history import list_blocks
-    from lastro.cli._terminal import print_answer
-    from lastro.results.history import read_history
-
-    history = read_history(args.history)
-    print_answer(args, partial(campaigns_document, history), partial(list_blocks, history), everything=args.all)
-    return 0
-
-
-def _show(args: argparse.Namespace) -> int:
-    args.metric = args.names[0]
-    _write_report(args, _report(args), details=True)
-    return 0
-
-
-def _check(args: argparse.Namespace) -> int:
-    report = _report(args)
-    if args.junit:
-        from lastro.builders.data.history import junit
-
-        write_file(args.junit, junit(report))
-    _write_report(args, report, details=False)
-    return ALARM if report.alarms else 0
-
-
-def _export(args: argparse.Namespace) -> int:
-    from lastro.builders.data.prometheus import openmetrics, prometheus
-
-    text = openmetrics if args.format == "openmetrics" else prometheus
-    write_output(args.output, text(_report(args)))
-    return 0
+        raise InputError(f"{command} does not take '{args.names[-1]}'", hint)
+    if args.action in _SAID and not args.note.strip():
+        raise InputError(f"{command} needs a reason", 'give it with --note "…"')
 
 
 def _report(args: argparse.Namespace) -> HistoryReport:
@@ -179,7 +145,6 @@ def _report(args: argparse.Namespace) -> HistoryReport:
 
 
 def _write_report(args: argparse.Namespace, report: HistoryReport, *, details: bool) -> None:
-    """Write the history in the chosen format: JSON, text, Markdown or HTML."""
     from lastro.builders.data.history import document
     from lastro.builders.history import history_blocks
     from lastro.document import Figure

@@ -17,53 +17,50 @@ import json
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.app.rights import require_root
 from lastro.errors import InputError
 
-if TYPE_CHECKING:
-    from lastro.host.ledger import Session
-    from lastro.image.rootfs import Image
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar"
-    )
-    parser.add_argument(
-        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z"
-    )
-    parser.add_argument(
-        "--guest",
-        action="store_true",
+    add = parser.add_argument
+    add("--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar")
+    add("--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z")
+    add(
+        "--guest", action="store_true",
         help="also build what `--testbed guest` boots; otherwise its first use builds it",
-    )
+    )  # fmt: skip
     stored = parser.add_mutually_exclusive_group()
     stored.add_argument("--list", action="store_true", help="list the root filesystems that are kept, and build none")
     stored.add_argument(
         "--prune", metavar="AGE", help="remove the root filesystems that were not used for so long, such as 30d"
     )
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end")
+    add("--json", action="store_true", help="print it as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    from lastro.app.hosts import image_of
+def run(args: argparse.Namespace) -> None:
+    from lastro.app.hosts import announce_builds, image_of
     from lastro.app.waiting import wait_reporter
     from lastro.host.ledger import session
-    from lastro.image import manifest
+    from lastro.host.testbed_file import GUEST, load
+    from lastro.image import guest_host, manifest
     from lastro.units import human_bytes
 
     require_root("image")
     if args.list or args.prune is not None:
         if wrong := next((name for name in ("verify", "guest", "snapshot") if getattr(args, name)), None):
             raise InputError(f"--{wrong} is for one root filesystem", "give it without --list and --prune")
-        return _list_or_prune(args)
+        _list_or_prune(args)
+        return
     with session("building the root filesystem", wait=wait_reporter(args.wait)) as host_session:
         image = image_of(host_session, snapshot=args.snapshot)
         if args.guest:
-            _build_guest(host_session, image)
+            plan = load(Path(GUEST)).guest
+            assert plan is not None, "the word stands for a guest"
+            announce_builds(host_session, image, [plan])
+            what_it_boots = plan.release, plan.kernel, plan.platforms, plan.hypervisor
+            guest_host.ensure([image], host_session.ledger.state, host_session.host, *what_it_boots)
         if args.verify:
             manifest.verify(image, host_session.host)
     size = image.tar.stat().st_size
@@ -81,11 +78,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         moment = f"\nDebian as of {image.snapshot}" if image.snapshot else ""
         print(f"{image.name}  {human_bytes(size)}\n{image.tree}\n{image.tar}{moment}")
-    return 0
 
 
-def _list_or_prune(args: argparse.Namespace) -> int:
-    """List the stored root filesystems or, with --prune, remove those not used for that time; return the exit code."""
+def _list_or_prune(args: argparse.Namespace) -> None:
+    """List the stored root filesystems or, with --prune, remove those not used for that time."""
     from lastro.app.waiting import wait_reporter
     from lastro.cli._terminal import table
     from lastro.host.ledger import STATE_DIR, session
@@ -105,23 +101,8 @@ def _list_or_prune(args: argparse.Namespace) -> int:
             for image in images
         ]
         print(json.dumps(rows, indent=2))
-        return 0
+        return
     for line in table([(image.name, human_bytes(sizes[image.name]), used[image.name], image.what) for image in images]):
         print(line)
     total = human_bytes(sum(sizes.values()))
     print(f"{len(images)} kept, {total}" if args.prune is None else f"{len(images)} removed, {total}")
-    return 0
-
-
-def _build_guest(session: Session, image: Image) -> None:
-    """Build the files that the guest of `--testbed guest` boots, unless they exist."""
-    from lastro.app.hosts import announce_builds
-    from lastro.host.testbed_file import GUEST, load
-    from lastro.image import guest_host
-
-    plan = load(Path(GUEST)).guest
-    assert plan is not None, "the word stands for a guest"
-    announce_builds(session, image, [plan])
-    guest_host.ensure(
-        [image], session.ledger.state, session.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor
-    )

@@ -29,6 +29,7 @@ from typing import TypeVar
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError, OutputError
 from lastro.results.files import write_atomically
+from lastro.study.levels import NONE
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
@@ -38,41 +39,38 @@ _PARTS = ("anomaly", "attachment", "function", "instrument", "isolation", "meter
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", nargs="?", default=_FILE, metavar="FILE", help="where to write it; - is standard output"
-    )
-    parser.add_argument(
-        "--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite"
-    )
-    parser.add_argument(
-        "--ask", action="store_true", help="ask what runs, where, beside what, what must hold, how long"
-    )
-    parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
-    parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    add = parser.add_argument
+    add("file", nargs="?", default=_FILE, metavar="FILE", help="where to write it; - is standard output")
+    add("--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite")
+    add("--ask", action="store_true", help="ask what runs, where, beside what, what must hold, how long")
+    add("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
+    add("--name", help="the study's name; default: the file's name without its extension")
+    add("--force", action="store_true", help="overwrite the file if it exists")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
+    from lastro import papers
+
     if args.ask:
         if args.part or args.source:
             raise InputError("--ask writes a study from your answers", "leave out --part and --from")
-        return _ask(args)
-    if args.part:
+        _ask(args)
+    elif args.part:
         if args.source:
             raise InputError("--part and --from exclude each other", "write the part and the study one after the other")
-        return _write_part(args.part, args.file, overwrite=args.force)
-    if args.source and (members := _members(args.source)):
-        return _write_suite(args, members)
-    text = built_in_text(args.source, args.name) if args.source else study_text(_name(args))
-    if args.file == "-":
-        print_document(text)
-        return 0
-    _write(Path(args.file), text, overwrite=args.force)
-    print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
-    return 0
+        _write_part(args.part, args.file, overwrite=args.force)
+    elif args.source and (folder := papers.folder(papers.built_in(args.source) or "")):
+        _write_suite(args, sorted(folder.glob("*.toml")))
+    else:
+        text = built_in_text(args.source, args.name) if args.source else study_text(_name(args))
+        if args.file == "-":
+            print_document(text)
+        else:
+            _write(Path(args.file), text, overwrite=args.force)
+            print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
 
 
-def _ask(args: argparse.Namespace) -> int:
+def _ask(args: argparse.Namespace) -> None:
     from lastro.app import first_study as first
     from lastro.units import human_duration, parse_duration_s
 
@@ -85,24 +83,21 @@ def _ask(args: argparse.Namespace) -> int:
         _ask_for("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
                partial(first.parts_named, "platform")),
         _ask_for("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
-               lambda text: first.with_none(first.parts_named("anomaly", text))),
+               lambda text: tuple(dict.fromkeys((NONE, *first.parts_named("anomaly", text))))),
         _ask_for("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
     )  # fmt: skip
     designed = _ask_for(
-        "How long may it take?",
-        "15 min",
+        "How long may it take?", "15 min",
         lambda text: first.first_study(name, first.Answers(*answers, parse_duration_s(text))),
-    )
+    )  # fmt: skip
     if args.file == "-":
         print_document(designed.text)
     else:
         _write(Path(args.file), designed.text, overwrite=args.force)
-        print(
-            f"wrote {args.file}; it is expected to take {human_duration(designed.expected_s)}: `lastro run {args.file}`"
-        )
+        took = human_duration(designed.expected_s)
+        print(f"wrote {args.file}; it is expected to take {took}: `lastro run {args.file}`")
     for what in designed.left_out:
         print(f"left out for the time: {what}", file=sys.stderr)
-    return 0
 
 
 T = TypeVar("T")
@@ -120,9 +115,8 @@ def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
         except UnicodeDecodeError as error:
             raise InputError("the answer is not UTF-8 text", "answer in a terminal that writes UTF-8") from error
         if not line:
-            raise InputError(
-                "there is no answer", "answer each question with a line; an empty one takes what is in [ ]"
-            )
+            hint = "answer each question with a line; an empty one takes what is in [ ]"
+            raise InputError("there is no answer", hint)
         try:
             return read(line.strip() or usual)
         except InputError as error:
@@ -152,16 +146,8 @@ def built_in_text(source: str, name: str | None) -> str:
     return text if name is None else _renamed(text, name)
 
 
-def _members(source: str) -> list[Path]:
-    """Return the files of a built-in suite, sorted; empty if the name is not that of a suite."""
-    from lastro import papers
-
-    folder = papers.folder(papers.built_in(source) or "")
-    return sorted(folder.glob("*.toml")) if folder else []
-
-
-def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
-    """Write the files of a built-in suite to a new folder, and return the exit code.
+def _write_suite(args: argparse.Namespace, members: list[Path]) -> None:
+    """Write the files of a built-in suite to a new folder.
 
     Raises: InputError when the folder exists or is not given, or --name is given."""
     if args.name or args.file in ("-", _FILE):
@@ -172,7 +158,6 @@ def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
     for file in members:
         _write(folder / file.name, file.read_text(encoding="utf-8"), overwrite=args.force, folders=True)
     print(f"wrote {len(members)} files to {folder}; see what they would run with `lastro plan {folder}`")
-    return 0
 
 
 def _renamed(text: str, name: str) -> str:
@@ -180,7 +165,7 @@ def _renamed(text: str, name: str) -> str:
     return re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
 
 
-def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
+def _write_part(kind: str, name: str, *, overwrite: bool) -> None:
     """Write a part and its test. Raises: InputError when the name is invalid or taken, or a file exists."""
     from lastro import registry
 
@@ -205,7 +190,6 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
         _write(file, content, overwrite=overwrite, folders=True)
     print(f"wrote {part} and {test}")
     print(f"after `export LASTRO_PARTS=parts`, studies can use {kind} '{name}'; test it as root: `pytest {test}`")
-    return 0
 
 
 _CONTRACT = '''"""The contract of {kind} '{name}', on real instances: root, and `pip install lastro[testing]`."""
@@ -222,9 +206,8 @@ class Test{class_name}({contract}):
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
-        raise InputError(
-            f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
-        )
+        hint = "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+        raise InputError(f"'{name}' is not a valid study name", hint)
 
 
 def _name(args: argparse.Namespace) -> str:

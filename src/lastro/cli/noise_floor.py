@@ -20,11 +20,10 @@ does."""
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.app import noise_floor
+from lastro.app.campaign_dirs import place_for
 from lastro.app.studies import load_study, load_testbed
 from lastro.campaign.runner import utc_now
 from lastro.cli._common import language_argument, testbed_argument, wait_argument
@@ -33,45 +32,39 @@ from lastro.document import Document, Paragraph
 from lastro.errors import InputError
 from lastro.files import require_own_directory
 from lastro.results.database import holds_campaign
-from lastro.study.model import Study
 from lastro.study.selection import Selection
 from lastro.words.language import Language
-
-if TYPE_CHECKING:
-    from lastro.analysis.noise_floor import NoiseFloors
-
 
 _MOST_CAMPAIGNS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or the name of a built-in study"
-    )
-    parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
+    add = parser.add_argument
+    add("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or the name of a built-in study")
+    add("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
     testbed_argument(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
-    )
-    parser.add_argument(
-        "--campaigns",
-        type=int,
-        metavar="K",
+    add("-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished")
+    add(
+        "--campaigns", type=int, metavar="K",
         help="have K A/A campaigns, to measure the spread between campaigns (default: those that exist, at least 1)",
-    )
-    parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
+    )  # fmt: skip
+    add("--all", action="store_true", help="run every baseline treatment, however long it takes")
     wait_argument(parser)
-    parser.add_argument(
-        "--changed-host", action="store_true", help="store the floors even if the host or image differs"
-    )
+    add("--changed-host", action="store_true", help="store the floors even if the host or image differs")
     language_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--json", action="store_true", help="print it as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    judged = _campaign_of(args)
+def run(args: argparse.Namespace) -> None:
+    from lastro.analysis.noise_floor import to_dict
+    from lastro.builders.noise_floor import KEPT_IN, KEPT_WITH, noise_floor_blocks
+
+    judged = Path(args.study) if Path(args.study).is_dir() else None  # the campaign in which the floors are stored
+    if judged and args.profile:
+        raise InputError("--profile is for study files", "a campaign has its profile already")
     study = noise_floor.study_of(judged) if judged else load_study(args.study, Selection(args.profile))
-    directory = _place(args, judged, study)
+    directory = judged / "noise-floor" if judged else place_for(f"{study.name}-noise-floor")
+    directory = args.output or directory
     if judged:
         require_own_directory(judged)  # before anything runs: the floors are kept there
     file = load_testbed(args.testbed)  # an invalid one is reported, even if nothing is left to run
@@ -82,8 +75,12 @@ def run(args: argparse.Namespace) -> int:
     floors = noise_floor.judge(directories, study)
     if judged:
         noise_floor.store_in_campaign(judged, directories, floors, changed_host=args.changed_host)
-    _print(args, floors, directory, judged)
-    return 0
+
+    def blocks(say: Language) -> Document:
+        kept = say(KEPT_WITH, place=judged) if judged else say(KEPT_IN, place=directory)
+        return [*noise_floor_blocks(floors, say), Paragraph(kept)]
+
+    print_answer(args, lambda: to_dict(floors, utc_now()), blocks)
 
 
 def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
@@ -96,32 +93,3 @@ def _directories(first: Path, n_campaigns: int | None) -> list[Path]:
     places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]
     existing = next((at for at, place in enumerate(places) if not holds_campaign(place)), len(places))
     return places[: max(existing, n_campaigns or 1)]
-
-
-def _campaign_of(args: argparse.Namespace) -> Path | None:
-    """Return the directory of the campaign in which to store the noise floors; None if a study file is given."""
-    directory = Path(args.study)
-    if not directory.is_dir():
-        return None
-    if args.profile:
-        raise InputError("--profile is for study files", "a campaign has its profile already")
-    return directory
-
-
-def _place(args: argparse.Namespace, judged: Path | None, study: Study) -> Path:
-    if args.output:
-        return Path(args.output)
-    if judged:
-        return judged / "noise-floor"
-    return Path("campaigns") / f"{study.name}-noise-floor-{datetime.now():%Y%m%d-%H%M%S}"
-
-
-def _print(args: argparse.Namespace, floors: NoiseFloors, directory: Path, judged: Path | None) -> None:
-    from lastro.analysis.noise_floor import to_dict
-    from lastro.builders.noise_floor import KEPT_IN, KEPT_WITH, noise_floor_blocks
-
-    def blocks(say: Language) -> Document:
-        kept = say(KEPT_WITH, place=judged) if judged else say(KEPT_IN, place=directory)
-        return [*noise_floor_blocks(floors, say), Paragraph(kept)]
-
-    print_answer(args, lambda: to_dict(floors, utc_now()), blocks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from lastro import registry
@@ -16,13 +15,9 @@ from lastro.study.model import Setting
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind",
-        nargs="?",
-        type=_singular,
-        choices=sorted(registry.KINDS),
-        metavar="KIND",
+        "kind", nargs="?", type=_singular, choices=sorted(registry.KINDS), metavar="KIND",
         help="only this kind of part, such as function or functions",
-    )
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -32,30 +27,25 @@ def _singular(word: str) -> str:
     return (plurals | {package: kind for kind, package in registry.KINDS.items()}).get(word, word)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     kinds = [args.kind] if args.kind else list(registry.KINDS)
     parts = {kind: registry.parts(kind).values() for kind in kinds}
     if args.json:
         print(json.dumps([_document(info) for infos in parts.values() for info in infos], indent=2))
-        return 0
+        return
     for kind, infos in parts.items():
         print(f"{kind}:")
         for info in infos:
             print(f"  {info.name:<16} {info.broken or info.summary}")
-            for line in _option_lines(info):
-                print(f"  {'':<16}   {line}")
-    return 0
+            for option in _options(info):
+                bounds = [f"{bound:g}" for bound in (option.minimum, option.maximum) if bound is not None]
+                values = ", ".join(option.choices) or " to ".join(bounds)
+                more = f" ({values})" if values else ""
+                print(f"  {'':<16}   :{option.name}={option.default}  {option.summary}{more}")
 
 
 def _options(info: PartInfo) -> tuple[Setting[Any], ...]:
     return getattr(info.cls, "options", ())
-
-
-def _option_lines(info: PartInfo) -> Iterator[str]:
-    for option in _options(info):
-        bounds = [f"{bound:g}" for bound in (option.minimum, option.maximum) if bound is not None]
-        values = ", ".join(option.choices) or " to ".join(bounds)
-        yield f":{option.name}={option.default}  {option.summary}{f' ({values})' if values else ''}"
 
 
 def _document(info: PartInfo) -> dict[str, Any]:

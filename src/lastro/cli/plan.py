@@ -33,7 +33,7 @@ from lastro.study.fraction import Fraction
 from lastro.study.margins import Margins
 from lastro.units import human_duration
 from lastro.words.fraction import fraction_text, relation_text
-from lastro.words.language import ENGLISH, Language, language
+from lastro.words.language import ENGLISH, language
 from lastro.words.numbers import percent
 
 if TYPE_CHECKING:
@@ -44,76 +44,64 @@ _HEADS = ("study", "treatments", "blocks", "trials", "unavailable", "expected")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     study_arguments(parser, testbed_argument)
-    parser.add_argument("--no-probe", action="store_true", help="do not probe what this host can run")
-    parser.add_argument("--schedule", action="store_true", help="list every trial in running order")
-    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
-    parser.add_argument(
-        "--gate",
-        nargs="?",
-        const="",
-        metavar="MARGIN",
+    add("--no-probe", action="store_true", help="do not probe what this host can run")
+    add("--schedule", action="store_true", help="list every trial in running order")
+    add("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
+    add(
+        "--gate", nargs="?", const="", metavar="MARGIN",
         help="also plan a gate that fails over this margin, such as 5%% or 0.05; without MARGIN: over that of each"
         " metric in the table [margins] of the study, or 3%%",
-    )
-    parser.add_argument(
-        "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
-    )
-    parser.add_argument("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
+    )  # fmt: skip
+    add("--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes")
+    add("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
     language_argument(parser, "sentences of --gate")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.gate_plan import gate_plan
+
     probing = ProbeOptions(not args.no_probe, args.wait, args.testbed)
-    _check_gate(args)
+    if args.gate is None and (args.pilot or args.metric):
+        option = "--from" if args.pilot else "--metric"
+        raise InputError(f"{option} is for --gate", "give a margin, such as --gate 5%")
+    if args.gate is not None and not args.pilot:
+        hint = f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one"
+        raise InputError("--gate needs the noise of this study: name a campaign of it with --from", hint)
     if (given := suite_of(args.study, selection(args))) is not None:
         if args.pilot:
             raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
-        return _run_suite(args, given, probing)
+        planned = plans.plans_of(given, probing)
+        if args.json:
+            print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
+        else:
+            print("\n".join(_suite_lines(given, planned)))
+            for name, study_plan in planned if args.schedule else ():
+                if isinstance(study_plan, StudyPlan):
+                    print("\n".join(["", name, *_schedule_lines(study_plan)]))
+        return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
     study = load_study(args.study, selection(args))
     margins = Margins(share(args.gate, "--gate", above_zero=True)) if args.gate else Margins.of_studies(study)
     pilot = report_of(args.pilot, all_metrics=True) if args.pilot else None  # before anything is probed
     plan = plans.plan_of(study, probing)
-    gate = plans.gate_plan(plan, pilot, margins, args.metric or ()) if pilot else None
+    gate = None
+    if pilot:
+        metrics = args.metric or ()
+        gate = gate_plan(study, plan.runnable, pilot, margins, lambda blocks: 2 * plan.total_s(blocks), metrics)
     if args.json:
         print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
         print("\n".join(_lines(plan)))
         if gate:
-            _print_gate(gate, language(args.lang))
+            from lastro.builders.gate_plan import gate_plan_blocks
+
+            print()
+            print_blocks(gate_plan_blocks(gate, language(args.lang)), language(args.lang))
         if args.schedule:
             print("\n".join(["", *_schedule_lines(plan)]))
     return 0
-
-
-def _check_gate(args: argparse.Namespace) -> None:
-    """Raise InputError for options of --gate that cannot be combined."""
-    if args.gate is None:
-        if args.pilot or args.metric:
-            raise InputError(
-                f"{'--from' if args.pilot else '--metric'} is for --gate", "give a margin, such as --gate 5%"
-            )
-    elif not args.pilot:
-        raise InputError(
-            "--gate needs the noise of this study: name a campaign of it with --from",
-            f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one",
-        )
-
-
-def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: ProbeOptions) -> int:
-    planned = plans.plans_of(given, probing)
-    if args.json:
-        print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
-    else:
-        print("\n".join(_suite_lines(given, planned)))
-        for name, plan in planned if args.schedule else ():
-            if isinstance(plan, StudyPlan):
-                print("\n".join(["", name, *_schedule_lines(plan)]))
-    return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
-
-
-# Of one study
 
 
 def _expected(plan: StudyPlan) -> str:
@@ -165,11 +153,8 @@ def _lines(plan: StudyPlan) -> list[str]:
     if not plan.probed:
         lines += ["", _not_probed(plan.busy)]
     elif runnable < len(treatments):
-        lines += [
-            f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",
-            "",
-            "unavailable here:",
-        ]
+        lines += [f"runnable    {runnable * replicates} trials of {runnable} treatments on this host"]
+        lines += ["", "unavailable here:"]
         for (reason, remedy), count in reasons(plan).items():
             lines.append(f"  {count} treatments: {reason}")
             lines += [f"    remedy: {remedy}"] if remedy else []
@@ -183,15 +168,7 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _print_gate(gate: GatePlan, say: Language) -> None:
-    from lastro.builders.gate_plan import gate_plan_blocks
-
-    print()
-    print_blocks(gate_plan_blocks(gate, say), say)
-
-
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
-    """Return the plan of one study as JSON-serializable data."""
     study, treatments = plan.study, plan.treatments
     document: dict[str, Any] = {
         "study": study.name,
@@ -203,12 +180,8 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
-            {
-                "id": treatment.id,
-                "levels": dict(treatment.levels),
-                "unavailable": availability.reason,
-                "remedy": availability.remedy,
-            }
+            {"id": treatment.id, "levels": dict(treatment.levels)}
+            | {"unavailable": availability.reason, "remedy": availability.remedy}
             for treatment, availability in zip(treatments, plan.availability, strict=True)
         ],
     }
@@ -219,15 +192,11 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
 
         document["gate"] = gate_plan_document(gate)
     if schedule:
-        trials = design.trials(study, len(treatments))
         document["schedule"] = [
             {"trial": trial.number, "block": trial.block, "treatment": treatments[trial.treatment].id}
-            for trial in trials
+            for trial in design.trials(study, len(treatments))
         ]
     return document
-
-
-# Of a suite
 
 
 def _total_s(planned: Sequence[Planned]) -> float:
@@ -237,35 +206,29 @@ def _total_s(planned: Sequence[Planned]) -> float:
 def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     profile = f", profile {given.selection.profile}" if given.selection.profile else ""
     changes = f", changed by {shlex.join(given.selection.options)}" if given.selection.options else ""
-    rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
-    plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
-    rows.append(_total_row(plans))
+    plans = [plan for _, plan in planned if isinstance(plan, StudyPlan)]
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for name, plan in planned:
+        if isinstance(plan, NoPlan):
+            rows.append((name, "", "", "", "all", ""))
+        else:
+            numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
+            rows.append((name, *map(str, numbers), _unavailable([plan]), _expected(plan)))
+    treatments, trials = sum(len(plan.treatments) for plan in plans), sum(plan.trials for plan in plans)
+    total = (str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(planned)))
+    rows.append(("all", *total) if plans else ("all", "", "", "", "all", ""))
     title = given.folder.title or given.folder.name
     head = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
-    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    unprobed = [plan.busy for plan in plans if not plan.probed]
     hints = ["", _not_probed(unprobed[0])] if unprobed else []
-    return [*head, *_reasons(planned), *hints, *_emulation_note([plan for _, plan in plans])]
+    return [*head, *_reasons(planned), *hints, *_emulation_note(plans)]
 
 
-def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
-    if isinstance(plan, NoPlan):
-        return (name, "", "", "", "all", "")
-    numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
-    return (name, *map(str, numbers), _unavailable([(name, plan)]), _expected(plan))
-
-
-def _total_row(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
-    if not plans:
-        return ("all", "", "", "", "all", "")
-    treatments, trials = sum(len(plan.treatments) for _, plan in plans), sum(plan.trials for _, plan in plans)
-    return ("all", str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(plans)))
-
-
-def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
+def _unavailable(plans: Sequence[StudyPlan]) -> str:
     """Return the number of trials that this host cannot run; '?' if a study was not probed."""
-    if not all(plan.probed for _, plan in plans):
+    if not all(plan.probed for plan in plans):
         return "?"
-    return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for _, plan in plans))
+    return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for plan in plans))
 
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:
@@ -293,11 +256,10 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "changes": list(given.selection.options),
         "trials": sum(plan.trials for _, plan in planned if isinstance(plan, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
-        "studies": [{"suite_study": name, **_document_of(plan, schedule)} for name, plan in planned],
+        "studies": [
+            {"suite_study": name, "unavailable": plan.message, "remedy": plan.hint}
+            if isinstance(plan, NoPlan)
+            else {"suite_study": name, "unavailable": None, "remedy": None, **_document(plan, schedule)}
+            for name, plan in planned
+        ],
     }
-
-
-def _document_of(plan: StudyPlan | NoPlan, schedule: bool) -> dict[str, Any]:
-    if isinstance(plan, NoPlan):
-        return {"unavailable": plan.message, "remedy": plan.hint}
-    return {"unavailable": None, "remedy": None, **_document(plan, schedule)}

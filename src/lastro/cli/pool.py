@@ -19,49 +19,42 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument, language_argument, output_argument
 from lastro.cli._terminal import rendered, write_figures, write_output
 from lastro.errors import InputError
-from lastro.words.language import Language, language
-
-if TYPE_CHECKING:
-    from lastro.analysis.pooled_study import PooledStudy
-    from lastro.figures import FigurePlan
+from lastro.plain import json_text
+from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
-    parser.add_argument(
-        "--tau-squared",
-        choices=("reml", "paule-mandel"),
-        default="reml",
+    add("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    add(
+        "--tau-squared", choices=("reml", "paule-mandel"), default="reml",
         help="how the variance between hosts is estimated: restricted maximum likelihood (reml), the default, or the"
         " method of Paule and Mandel",
-    )
-    parser.add_argument(
-        "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
-    )
-    parser.add_argument("--all", action="store_true", help="also the ratios on each host; Markdown of any length")
-    parser.add_argument(
-        "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
-    )
+    )  # fmt: skip
+    add("--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)")
+    add("--all", action="store_true", help="also the ratios on each host; Markdown of any length")
+    add("--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots")
     output_argument(parser)
-    parser.add_argument(
-        "--figures",
-        action="store_true",
+    add(
+        "--figures", action="store_true",
         help="also write every forest plot as SVG, PNG and PDF to the folder figures beside FILE; requires -o",
-    )
+    )  # fmt: skip
     language_argument(parser, "tables")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
+    add("--json", action="store_true", help="print one JSON document instead of the tables")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.analysis.claims.load import load_claims
     from lastro.analysis.pooled_study import pool_hosts
+    from lastro.builders.data.pool import document
+    from lastro.builders.page_figures import draw_figures, link_figures
+    from lastro.builders.pool import pool_blocks
     from lastro.figures import pictures
     from lastro.figures.forest import forest_plans
 
@@ -76,22 +69,11 @@ def run(args: argparse.Namespace) -> int:
     planned = list(forest_plans(pooled, say))
     figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
     links = {title: f"figures/{svg.name}" for title, svg in figures.items()}
-    write_output(args.output, _rendered(args, pooled, say, planned, links), figures=figures)
-    return 0
-
-
-def _rendered(
-    args: argparse.Namespace, pooled: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
-) -> str:
     if args.json:
-        from lastro.builders.data.pool import document
-        from lastro.plain import json_text
-
-        return f"{json_text(document(pooled))}\n"
-    from lastro.builders.page_figures import draw_figures, link_figures
-    from lastro.builders.pool import pool_blocks
-
-    names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
-    figures = draw_figures(planned) if args.format == "html" else link_figures(planned, links)
-    blocks = pool_blocks(pooled, say, figures)
-    return rendered(args.format, blocks, say, names, "lastro pool --format md --all", everything=args.all)
+        text = f"{json_text(document(pooled))}\n"
+    else:
+        names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
+        shown = draw_figures(planned) if args.format == "html" else link_figures(planned, links)
+        blocks, whole = pool_blocks(pooled, say, shown), "lastro pool --format md --all"
+        text = rendered(args.format, blocks, say, names, whole, everything=args.all)
+    write_output(args.output, text, figures=figures)

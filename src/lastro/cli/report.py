@@ -37,19 +37,14 @@ SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
-    parser.add_argument("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
-    parser.add_argument(
-        "--full", action="store_true", help="with --format md: the whole report, not the short form for a comment"
-    )
+    add("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
+    add("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
+    add("--full", action="store_true", help="with --format md: the whole report, not the short form for a comment")
     language_argument(parser, "report")
-    parser.add_argument(
-        "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
-    )
-    parser.add_argument(
-        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
-    )
+    add("--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures")
+    add("--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +61,10 @@ class ReportOptions:
     full: bool = False
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.full and args.format != "md":
         raise InputError(f"--full is for --format md: a report in {args.format} is always whole", "leave --full out")
     write(args.dirs, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics, args.full))
-    return 0
 
 
 def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
@@ -84,10 +78,8 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
     if others and not wanted.output:
         raise InputError("the report of several campaigns has no directory of its own", "name the file with -o FILE")
     content = content_of(directories, language(wanted.lang), all_metrics=wanted.all_metrics)
-    if others:
-        _write(Path(wanted.output or "").parent, wanted, content, base=None)
-    else:
-        _write(directory, wanted, content, base=directory)
+    base = None if others else directory
+    _write(base or Path(wanted.output or "").parent, wanted, content, base)
 
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
@@ -116,21 +108,14 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     """Write the document of one campaign, and its figures if wanted, and print their paths.
 
     Below `base`, no symbolic link is followed."""
-    from lastro.builders.page_figures import planned_figures
+    from lastro.builders.page_figures import NO_FIGURES, draw_figures, link_figures, planned_figures
+    from lastro.builders.results import results_blocks
     from lastro.figures import pictures
 
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
     figures = write_figures(pictures(planned_figures(content)), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    write_output(output, _render(content, wanted, links), base, figures)
-
-
-def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
-    """Return the report as text, in the format of `wanted`. `links` is {title of a figure: its address}."""
-    from lastro.builders.page_figures import NO_FIGURES, draw_figures, link_figures, planned_figures
-    from lastro.builders.results import results_blocks
-
     whole = "lastro report --format md --full" if wanted.format == "md" and not wanted.full else ""
     match wanted.format:
         case "html":
@@ -138,7 +123,7 @@ def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> s
         case "latex":
             blocks = results_blocks(content, "paper", NO_FIGURES)
         case _:
-            blocks = results_blocks(
-                content, "short" if whole else "page", link_figures(planned_figures(content), links)
-            )
-    return rendered(wanted.format, blocks, content.say, content.report.directory, whole)
+            linked = link_figures(planned_figures(content), links)
+            blocks = results_blocks(content, "short" if whole else "page", linked)
+    text = rendered(wanted.format, blocks, content.say, content.report.directory, whole)
+    write_output(output, text, base, figures)

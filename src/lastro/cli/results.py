@@ -46,58 +46,54 @@ _SUITE_FORMAT = "lastro-suite-results/1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaigns_argument(parser)
-    parser.add_argument(
+    add(
         "--where", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only treatments with these levels; repeatable",
     )  # fmt: skip
-    parser.add_argument("--sort", metavar="METRIC", help="the best by this metric first; -METRIC: the worst")
-    parser.add_argument("--top", metavar="N", type=int, help="no more than N treatments, the first of the table")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
-    parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
-    parser.add_argument(
-        "--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it"
-    )
-    parser.add_argument(
-        "--separator", metavar="CHAR", help="with --csv: what separates columns, such as ';' or tab (default: a comma)"
-    )
-    parser.add_argument("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
-    parser.add_argument("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
-    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet (needs DuckDB)")
-    parser.add_argument(
-        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
-    )
-    parser.add_argument(
+    add("--sort", metavar="METRIC", help="the best by this metric first; -METRIC: the worst")
+    add("--top", metavar="N", type=int, help="no more than N treatments, the first of the table")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
+    add("--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it")
+    add("--separator", metavar="CHAR", help="with --csv: what separates columns, such as ';' or tab (default: a comma)")
+    add("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
+    add("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
+    add("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet (needs DuckDB)")
+    add("--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics")
+    add(
         "--stats", action="store_true",
         help="with the table: every effect, and the statistics of each metric, with the analysis of variance",
     )  # fmt: skip
     language_argument(parser, "table")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.stats and (args.json or args.csv or args.parquet):
         raise InputError("--stats is for the table", "--json has the statistics of each metric in `analysis`")
+    choice, (first, *others) = _choice(args), args.dirs
     with collector_paused():
-        first, *others = args.dirs
-        return _run_suite(args, first) if not others and suites.is_suite(first) else _run(args)
+        if not others and suites.is_suite(first):
+            _run_suite(args, first, choice)
+        else:
+            _run(args, choice)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, choice: TableChoice | None) -> None:
     from lastro.analysis.build import build_report
 
-    choice = _choice(args)
     data = load_together(args.dirs)
     _export(args, _chosen_trials(args, data, choice))
+    if not args.json and (args.csv or args.parquet):
+        return
+    report, say = build_report(data, all_metrics=args.all_metrics), language(args.lang)
     if args.json:
         from lastro.builders.data.results import document
 
-        report = build_report(data, all_metrics=args.all_metrics)
         print(json_text(document(report, published_of(args.dirs[0], data), choice=choice)))
-    elif not (args.csv or args.parquet):
-        report = build_report(data, all_metrics=args.all_metrics)
-        blocks = table_blocks(report, language(args.lang), choice, statistics=args.stats)
-        print_blocks(blocks, language(args.lang), everything=args.stats)
-    return 0
+    else:
+        print_blocks(table_blocks(report, say, choice, statistics=args.stats), say, everything=args.stats)
 
 
 def _choice(args: argparse.Namespace) -> TableChoice | None:
@@ -133,11 +129,10 @@ def _chosen_trials(args: argparse.Namespace, data: CampaignData, choice: TableCh
     return replace(data, trials=trials)
 
 
-def _run_suite(args: argparse.Namespace, directory: Path) -> int:
+def _run_suite(args: argparse.Namespace, directory: Path, choice: TableChoice | None) -> None:
     from lastro.analysis.build import build_report
     from lastro.builders.data.results import document
 
-    choice = _choice(args)
     suite = suites.read(directory)
     begun = [member.name for member in suite.studies if suites.has_campaign(directory, member)]
     data = {name: load_data(directory / name) for name in begun}
@@ -165,7 +160,6 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
             blocks += study_head(section, say, begun=report is not None)
             blocks += table_blocks(report, say, choice, statistics=args.stats) if report else ()
         print_blocks(blocks, say, everything=args.stats)
-    return 0
 
 
 def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
@@ -193,9 +187,8 @@ def _style(args: argparse.Namespace) -> CsvStyle:
         if len(mark) != 1 or mark.isalnum() or mark in '"\r\n+-' or not (mark.isprintable() or mark in others):
             raise InputError(f"{name}: {mark!r} is not a usable mark", "give one character, such as ';' or ','")
     if style.separator == style.decimal:
-        raise InputError(
-            f"--separator and --decimal are both {style.decimal!r}", "for a decimal comma, add --separator ';'"
-        )
+        hint = "for a decimal comma, add --separator ';'"
+        raise InputError(f"--separator and --decimal are both {style.decimal!r}", hint)
     return style
 
 

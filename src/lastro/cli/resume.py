@@ -15,41 +15,28 @@ import argparse
 from lastro.app import campaigns, suites
 from lastro.app.campaigns import ResumeOptions
 from lastro.campaign.suite import is_suite
-from lastro.cli._common import (
-    campaign_argument,
-    fail_invalid_argument,
-    hosts_arguments,
-    language_argument,
-    most_invalid,
-    wait_argument,
-)
+from lastro.cli import _common
 from lastro.cli._conclude import conclude
 from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    campaign_argument(parser)
-    hosts_arguments(parser)
-    wait_argument(parser)
-    parser.add_argument(
-        "--accept-change",
-        "--changed-host",
-        dest="changed_host",
-        action="store_true",
+    add = parser.add_argument
+    _common.campaign_argument(parser)
+    _common.hosts_arguments(parser)
+    _common.wait_argument(parser)
+    add(
+        "--accept-change", "--changed-host", dest="changed_host", action="store_true",
         help="continue although the host, a program or the image has changed; later trials are a new segment",
-    )
-    parser.add_argument(
-        "--invalid",
-        action="store_true",
-        help="also repeat trials given up as invalid; earlier attempts are kept",
-    )
-    parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
-    language_argument(parser, "report and of the results at the end")
-    fail_invalid_argument(parser)
+    )  # fmt: skip
+    add("--invalid", action="store_true", help="also repeat trials given up as invalid; earlier attempts are kept")
+    add("--no-report", action="store_true", help="do not write the HTML report at the end")
+    _common.language_argument(parser, "report and of the results at the end")
+    _common.fail_invalid_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    most = most_invalid(args)
+    most = _common.most_invalid(args)
     how = ResumeOptions(args.wait, args.changed_host, args.invalid, args.testbed, args.fleet)
     resume = suites.resume if is_suite(args.dir) else campaigns.resume
     if not resume(args.dir, how):

@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="only studies of this scenario")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.errors import InputError, did_you_mean
     from lastro.scenarios.base import schemas
     from lastro.study.json_schema import json_schema
@@ -26,4 +26,3 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"no scenario is named '{args.scenario}'", did_you_mean(args.scenario, known))
         known = {args.scenario: known[args.scenario]}
     print(json.dumps(json_schema(known), indent=2, ensure_ascii=False))
-    return 0

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     language_argument(parser, "pages")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if not args.dir.is_dir():
         raise InputError(f"{args.dir} is not a directory", "name the directory in which your campaigns are")
     if not 0 <= args.port < 2**16:
@@ -57,26 +57,19 @@ def run(args: argparse.Namespace) -> int:
     if args.history is not None:
         read_history(args.history)
     with TemporaryDirectory(prefix="lastro-serve-") as private:
+        page = Path(private, "open.html")
 
         def ready(address: str) -> None:
             print(address, flush=True)
             if args.open:
-                _open(address, Path(private))
+                # The browser gets a file that redirects to the address: it has a token, and other users can read the
+                # arguments of processes.
+                text = f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">'
+                page.write_text(text, encoding="utf-8")
+                threading.Thread(target=start_browser, daemon=True).start()
+
+        def start_browser() -> None:
+            if not webbrowser.open(page.as_uri()):
+                print("no browser could be started: open the address above", file=sys.stderr)
 
         serve(Campaigns(args.dir, language(args.lang), args.history), args.port, ready)
-    return 0
-
-
-def _open(address: str, private: Path) -> None:
-    """Open the browser at a file in the directory `private`, which redirects to the address.
-
-    The address itself is not passed to the browser: it has a token, and other users can read the arguments of
-    processes."""
-    page = private / "open.html"
-    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
-
-    def start_browser() -> None:
-        if not webbrowser.open(page.as_uri()):
-            print("no browser could be started: open the address above", file=sys.stderr)
-
-    threading.Thread(target=start_browser, daemon=True).start()

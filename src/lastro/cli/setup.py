@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor"
-    )
-    parser.add_argument("--source", metavar="DIR", help="build `click` from this source tree, which is not changed")
-    parser.add_argument("--all", action="store_true", help="install what all parts and the tests require")
-    parser.add_argument("--packages", action="store_true", help="install Debian packages alone, and build no program")
-    parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
-    parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
+    add = parser.add_argument
+    add("part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor")
+    add("--source", metavar="DIR", help="build `click` from this source tree, which is not changed")
+    add("--all", action="store_true", help="install what all parts and the tests require")
+    add("--packages", action="store_true", help="install Debian packages alone, and build no program")
+    add("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
+    add("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lastro.setup.machine import Machine
     from lastro.setup.plan import make_plan, missing_after_steps
     from lastro.setup.scripts import CLICK, execute, shell_script
@@ -51,18 +50,21 @@ def run(args: argparse.Namespace) -> int:
     wanted = select(args.part, everything=args.all, click_tree=bool(sources))
     plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
-        script = shell_script(
-            command, plan.machine.path, plan.steps, [_unmet_text(finding) for finding in plan.blocked]
-        )
+        script = shell_script(command, plan.machine.path, plan.steps, list(map(_unmet_text, plan.blocked)))
         print(_as_json(plan, plan.findings, []) if args.json else script, end="")
-        return 0
+        return
     plan.require_feasible(command)
     ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
     failures = {step.step.name: step.last_line for step in ended if step.failed}
     findings = missing_after_steps(plan, wanted, failures)
     print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
-    _raise_for(findings)
-    return 0
+    not_installed = _not_installed(findings)
+    if len(not_installed) == 1:
+        (only,) = not_installed
+        raise HostError(f"{only.part.title} cannot be installed: {only.reason}", only.remedy)
+    if not_installed:
+        names = ", ".join(finding.part.title for finding in not_installed)
+        raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
 def _unmet_text(finding: UnmetRequirements) -> str:
@@ -84,20 +86,7 @@ def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
 
 
 def _not_installed(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
-    """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
-
-
-def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
-    """Raise HostError when a required part cannot be installed."""
-    not_installed = _not_installed(findings)
-    if len(not_installed) == 1:
-        raise HostError(
-            f"{not_installed[0].part.title} cannot be installed: {not_installed[0].reason}", not_installed[0].remedy
-        )
-    if not_installed:
-        names = ", ".join(finding.part.title for finding in not_installed)
-        raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
 def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
@@ -112,9 +101,7 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
     document: dict[str, Any] = {
         "parts": parts,
         "packages": sorted(plan.packages),
-        "steps": [
-            {"name": step.name, "script": step.script, **_outcome(by_name.get(step.name))} for step in plan.steps
-        ],
+        "steps": [{**pick(step, "name script"), **_outcome(by_name.get(step.name))} for step in plan.steps],
     }
     return json.dumps(document, indent=2) + "\n"
 
@@ -122,10 +109,5 @@ def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequ
 def _outcome(ended: EndedStep | None) -> dict[str, Any]:
     if ended is None:
         return {"status": "not run", "duration_s": None, "last_line": None, "log": None}
-    status = "failed" if ended.failed else "done"
-    return {
-        "status": status,
-        "duration_s": round(ended.duration_s, 1),
-        "last_line": ended.last_line or None,
-        "log": ended.log or None,
-    }
+    status = {"status": "failed" if ended.failed else "done", "duration_s": round(ended.duration_s, 1)}
+    return status | {"last_line": ended.last_line or None, "log": ended.log or None}

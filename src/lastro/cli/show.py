@@ -27,6 +27,7 @@ from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.host import facts
 from lastro.plain import json_text
+from lastro.results.columns import Record
 from lastro.results.database import DB_NAME
 from lastro.results.export import HOST, measured_in
 from lastro.results.provenance import HostFacts
@@ -42,34 +43,25 @@ _ARGV_WIDTH = 150
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     campaign_argument(parser)
-    parser.add_argument("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
-    parser.add_argument("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
+    add("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
+    add("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--commands", action="store_true", help="print a shell script that repeats the trial with the raw tools"
     )
     what.add_argument("--topology", action="store_true", help="draw the topology of the trial, as text")
-    parser.add_argument(
-        "--trust",
-        action="store_true",
+    add(
+        "--trust", action="store_true",
         help="with --commands: also if the campaign is from another machine or user (read its commands first); "
         "with -o: also into a directory that other users own or can change",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="with --topology: write a figure, .svg, .png or .pdf; -: SVG to stdout",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print everything as JSON, series and transcript included, or the topology",
-    )
+    )  # fmt: skip
+    add("-o", "--output", metavar="FILE", help="with --topology: write a figure, .svg, .png or .pdf; -: SVG to stdout")
+    add("--json", action="store_true", help="print everything as JSON, series and transcript included, or the topology")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.output and not args.topology:
         raise InputError("--output writes a figure of the topology", "add --topology")
     if args.trust and not (args.commands or args.output):
@@ -77,7 +69,11 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir) as store:
         trial = store.trial(args.trial)
         attempts = store.attempts(args.trial)
-        chosen = _choose(attempts, args.attempt, trial)
+        chosen = attempts[-1] if attempts else None
+        if args.attempt is not None:
+            chosen = next((attempt for attempt in attempts if attempt.attempt == args.attempt), None)
+            if chosen is None:
+                raise InputError(f"trial {trial.number} has no attempt {args.attempt}", f"it has {len(attempts)}")
         if args.commands:
             print_document(_script(store, trial, chosen, trusted=args.trust))
         elif args.topology:
@@ -92,16 +88,6 @@ def run(args: argparse.Namespace) -> int:
             print(json_text(encode(document, {})))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
-    return 0
-
-
-def _choose(attempts: list[Attempt], wanted: int | None, trial: TrialRow) -> Attempt | None:
-    if wanted is None:
-        return attempts[-1] if attempts else None
-    chosen = next((attempt for attempt in attempts if attempt.attempt == wanted), None)
-    if chosen is None:
-        raise InputError(f"trial {trial.number} has no attempt {wanted}", f"it has {len(attempts)}")
-    return chosen
 
 
 def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
@@ -116,10 +102,8 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
     if (origin := _foreign(store)) and not trusted:
-        raise InputError(
-            f"the commands of {store.directory} cannot be trusted: {origin}",
-            "review them with `lastro show --json`; --trust prints the script, which is to be run as root",
-        )
+        hint = "review them with `lastro show --json`; --trust prints the script, which is to be run as root"
+        raise InputError(f"the commands of {store.directory} cannot be trusted: {origin}", hint)
     levels = ", ".join(f"{name} {level}" for name, level in _levels(store, trial).items())
     title = f"{store.study.name}: trial {trial.number}, attempt {attempt.attempt}: {levels}"
     undo = reverting_steps(record for record in records if record.get("prepares"))
@@ -151,15 +135,14 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
         **pick(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {stored.name: {"unit": stored.unit, "values": list(stored.values)} for stored in series},
         **({"histograms": {stored.name: _histogram_document(stored) for stored in histograms}} if histograms else {}),
-        "transcript": store.transcript(attempt.trial, attempt.attempt),
+        "transcript": store.transcript(*place),
     }
 
 
 def _measured_in(store: Store, attempt: Attempt) -> str:
     """Return where an attempt was measured: 'host', 'guest' or 'emulated guest', as in exported rows."""
     of_bed = (row.provenance for row in store.testbeds() if row.name == attempt.testbed)
-    trial = store.trial(attempt.trial)
-    name = store.study.config(_levels(store, trial)).get("guest", "")
+    name = store.study.config(_levels(store, store.trial(attempt.trial))).get("guest", "")
     return measured_in(next(of_bed, store.provenance), str(name))
 
 
@@ -178,13 +161,17 @@ def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attem
         lines += ["", f"unavailable here: {row.unavailable}", *([f"remedy: {row.remedy}"] if row.remedy else [])]
     for attempt in attempts:
         verdict = "valid" if attempt.valid else "invalid: " + "; ".join(attempt.reasons)
-        on = f"testbed {attempt.testbed}   " if attempt.testbed else ""
-        lines += [
-            "",
-            f"attempt {attempt.attempt}   {on}{attempt.started_utc}   {human_duration(attempt.duration_s)}   {verdict}",
-        ]
+        on, took = f"testbed {attempt.testbed}   " if attempt.testbed else "", human_duration(attempt.duration_s)
+        lines += ["", f"attempt {attempt.attempt}   {on}{attempt.started_utc}   {took}   {verdict}"]
     if chosen is not None:
-        lines += _measurements(store, trial, chosen) + _notes(chosen) + _commands(store, trial, chosen)
+        lines += _measurements(store, chosen)
+        lines += ["", "notes"] if chosen.notes else []
+        for name, value in chosen.notes.items():
+            text = "see --topology" if name == TOPOLOGY else value
+            one_line = isinstance(text, str) and text.isprintable()
+            lines.append(f"  {name}: {text if one_line else json.dumps(text, ensure_ascii=False)}")
+        lines += ["", "commands (--commands prints a script that repeats them)"]
+        lines += map(_step_line, store.transcript(chosen.trial, chosen.attempt))
     return lines
 
 
@@ -195,36 +182,22 @@ def _columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[s
     return [f"  {line.plain}" for line in grid(rows, right)] if rows else []
 
 
-def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
+def _measurements(store: Store, attempt: Attempt) -> list[str]:
     units = {metric.name: metric.unit for metric in store.study.all_metrics}
     rows = [(name, significant(value), units.get(name, "")) for name, value in attempt.measurements.items()]
     place = {"guest": ", in a guest", "emulated guest": ", in an emulated guest"}.get(_measured_in(store, attempt), "")
     lines = ["", f"measurements{place}", *_columns(rows, right={1})]
-    for series in store.series(trial.number, attempt.attempt):
+    for series in store.series(attempt.trial, attempt.attempt):
         lines.append(f"  series {series.name}: {len(series.values)} samples in {series.unit}")
-    for histogram in store.histograms(trial.number, attempt.attempt):
+    for histogram in store.histograms(attempt.trial, attempt.attempt):
         lost = f", {histogram.histogram.lost} lost" if histogram.histogram.lost else ""
         lines.append(f"  histogram {histogram.name}: {histogram.histogram.n} samples in {histogram.unit}{lost}")
     return lines
 
 
-def _notes(attempt: Attempt) -> list[str]:
-    lines = ["", "notes"] if attempt.notes else []
-    for name, value in attempt.notes.items():
-        text = "see --topology" if name == TOPOLOGY else value
-        one_line = isinstance(text, str) and text.isprintable()
-        lines.append(f"  {name}: {text if one_line else json.dumps(text, ensure_ascii=False)}")
-    return lines
-
-
-def _commands(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
-    lines = ["", "commands (--commands prints a script that repeats them)"]
-    for record in store.transcript(trial.number, attempt.attempt):
-        words = " ".join(record.get("argv") or [record.get("path") or " ".join(record.get("paths", ()))])
-        cost = f"{record['duration_s'] * 1000:7.1f} ms" if "duration_s" in record else " " * 10
-        code = f" -> {record['returncode']}" if record.get("returncode") else ""
-        shown = " ".join(words.split())
-        lines.append(
-            f"  {record['kind']:<5} {cost}  {shown[:_ARGV_WIDTH]}{'…' if len(shown) > _ARGV_WIDTH else ''}{code}"
-        )
-    return lines
+def _step_line(record: Record) -> str:
+    words = " ".join(record.get("argv") or [record.get("path") or " ".join(record.get("paths", ()))])
+    cost = f"{record['duration_s'] * 1000:7.1f} ms" if "duration_s" in record else " " * 10
+    code = f" -> {record['returncode']}" if record.get("returncode") else ""
+    shown = " ".join(words.split())
+    return f"  {record['kind']:<5} {cost}  {shown[:_ARGV_WIDTH]}{'…' if len(shown) > _ARGV_WIDTH else ''}{code}"

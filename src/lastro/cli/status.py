@@ -5,12 +5,11 @@ Works while the campaign runs; needs no root. For a suite, it shows each study a
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from lastro.app.status import facts_of
 from lastro.cli._common import campaign_argument, language_argument
 from lastro.cli._terminal import print_answer
-from lastro.document import Document
-from lastro.words.language import Language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,13 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
+    from lastro.builders.status import status_document
+
     facts = facts_of(args.dir)
-
-    def blocks(say: Language) -> Document:
-        from lastro.builders.status import status_document
-
-        return status_document(facts, say)
-
-    print_answer(args, lambda: facts, blocks)
-    return 0
+    print_answer(args, lambda: facts, partial(status_document, facts))

@@ -10,50 +10,31 @@ from __future__ import annotations
 import argparse
 import json
 import tomllib
-from dataclasses import asdict, dataclass
+from typing import Any
 
 from lastro import papers
-
-
-@dataclass(frozen=True, slots=True)
-class ListedStudy:
-    """A built-in study or suite, as `lastro studies` lists it; a suite has no scenario."""
-
-    name: str
-    title: str
-    scenario: str | None
-    profiles: tuple[str, ...]
-    claims: bool  # whether the paper's claims judge its campaigns
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    studies = _built_in_studies()
-    if args.json:
-        print(json.dumps([asdict(study) for study in studies], indent=2))
-        return 0
-    width = max(len(study.name) for study in studies)
-    for study in studies:
-        print(f"{study.name:<{width}}  {study.scenario or 'suite':<11}  {study.title}")
-    return 0
-
-
-def _built_in_studies() -> list[ListedStudy]:
-    """Return the built-in studies and suites; each suite comes before its first study."""
-    studies = list[ListedStudy]()
+def run(args: argparse.Namespace) -> None:
+    studies = dict[str, dict[str, Any]]()  # each suite before its first study
     for name in papers.names():
         suite, _, member = name.partition("/")
-        if member and not any(entry.name == suite for entry in studies):
+        if member and suite not in studies:
             folder = papers.folder(suite)
             assert folder
-            table = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
-            studies.append(ListedStudy(suite, table["title"], None, (), False))
+            title = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))["title"]
+            studies[suite] = {"name": suite, "title": title, "scenario": None, "profiles": (), "claims": False}
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
-        study = document["study"]
-        profiles = tuple(document.get("profiles", ()))
-        has_claims = papers.claims(study["name"]) is not None
-        studies.append(ListedStudy(name, study["title"], study["scenario"], profiles, has_claims))
-    return studies
+        study, has_claims = document["study"], papers.claims(document["study"]["name"]) is not None
+        more = {"profiles": tuple(document.get("profiles", ())), "claims": has_claims}
+        studies[name] = {"name": name, "title": study["title"], "scenario": study["scenario"], **more}
+    if args.json:
+        print(json.dumps(list(studies.values()), indent=2))
+        return
+    width = max(map(len, studies))
+    for name, listed in studies.items():
+        print(f"{name:<{width}}  {listed['scenario'] or 'suite':<11}  {listed['title']}")

@@ -21,7 +21,7 @@ from lastro.cli.compare import UNDECIDED
 from lastro.plain import json_text, plain
 
 if TYPE_CHECKING:
-    from lastro.app.verify import BundleFault, Verification
+    from lastro.app.verify import BundleFault
 
 NOT_VERIFIED = 9  # an exit code
 _FORMAT = "lastro-verify/1"
@@ -37,51 +37,36 @@ def run(args: argparse.Namespace) -> int:
     from lastro.app.verify import verify
 
     verification = verify(args.bundle)
-    code, verdict = _verdict(verification)
+    undecided = "undecided: the hashes are right, but these versions yield other files than those of the bundle"
+    if verification.damaged:
+        code, verdict = NOT_VERIFIED, "not verified: damaged"
+    elif not verification.different:
+        code, verdict = 0, "verified"
+    elif verification.other_versions:
+        code, verdict = UNDECIDED, undecided
+    else:
+        code, verdict = NOT_VERIFIED, "not verified: the database yields other files"
     if args.json:
         document = {"format": _FORMAT, "bundle": str(args.bundle), "verdict": verdict, "exit_code": code}
         print(json_text(encode(document | vars(verification), {})))
     else:
-        print("\n".join(_lines(verification, verdict)))
+        _print_faults(f"{verification.files} files compared with their SHA-256", verification.damaged, "damaged")
+        if verification.was_rebuilt:
+            made = f"{verification.rebuilt} reports, tables, figures and records made again from the database"
+            _print_faults(made, verification.different, "different")
+        else:
+            print("Nothing was made again from the database, since the campaign or the list of hashes is damaged.")
+        if verification.other_versions:
+            print("Other versions than those that made the bundle:")
+        for name, (there, here) in verification.other_versions.items():
+            print(f"  {name} {there}, here {here}")
+        print(verdict)
     return code
 
 
-def _verdict(verification: Verification) -> tuple[int, str]:
-    """Return the exit code and the verdict of a verification."""
-    if verification.damaged:
-        return NOT_VERIFIED, "not verified: damaged"
-    if not verification.different:
-        return 0, "verified"
-    if verification.other_versions:
-        return (
-            UNDECIDED,
-            "undecided: the hashes are right, but these versions yield other files than those of the bundle",
-        )
-    return NOT_VERIFIED, "not verified: the database yields other files"
-
-
-def _lines(verification: Verification, verdict: str) -> list[str]:
-    lines = [f"{verification.files} files compared with their SHA-256: {_count(verification.damaged, 'damaged')}"]
-    lines += _findings(verification.damaged)
-    if verification.was_rebuilt:
-        made = "reports, tables, figures and records made again from the database"
-        lines += [
-            f"{verification.rebuilt} {made}: {_count(verification.different, 'different')}",
-            *_findings(verification.different),
-        ]
-    else:
-        lines.append("Nothing was made again from the database, since the campaign or the list of hashes is damaged.")
-    if verification.other_versions:
-        lines.append("Other versions than those that made the bundle:")
-        lines += [f"  {name} {there}, here {here}" for name, (there, here) in verification.other_versions.items()]
-    return [*lines, verdict]
-
-
-def _count(findings: Sequence[BundleFault], what: str) -> str:
-    return f"{len(findings)} {what}" if findings else "all equal"
-
-
-def _findings(findings: Sequence[BundleFault]) -> list[str]:
-    lines = [f"  {plain(fault.file)}: {plain(fault.reason)}" for fault in findings[:_MOST_SHOWN]]
-    more = len(findings) - len(lines)
-    return [*lines, f"  and {more} more, which --json lists"] if more else lines
+def _print_faults(checked: str, faults: Sequence[BundleFault], what: str) -> None:
+    print(f"{checked}: {f'{len(faults)} {what}' if faults else 'all equal'}")
+    for fault in faults[:_MOST_SHOWN]:
+        print(f"  {plain(fault.file)}: {plain(fault.reason)}")
+    if len(faults) > _MOST_SHOWN:
+        print(f"  and {len(faults) - _MOST_SHOWN} more, which --json lists")

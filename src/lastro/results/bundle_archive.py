@@ -95,31 +95,32 @@ def _zip_file(place: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(place)
     except _UNREADABLE as error:
-        raise _not_a_zip(place, error) from error
-
-
-def _not_a_zip(place: Path, error: Exception) -> InputError:
-    with place.open("rb") as file:
-        begins_as_zip = file.read(4) == b"PK\x03\x04"
-    if begins_as_zip:
-        return InputError(f"{place} is a zip that is cut off or damaged: {error}", "fetch the bundle again")
-    return InputError(f"{place} is not a bundle: it is not a zip", "give a bundle, as `lastro bundle` wrote it")
+        with place.open("rb") as file:
+            begins_as_zip = file.read(4) == b"PK\x03\x04"
+        if begins_as_zip:
+            hint = "fetch the bundle again"
+            raise InputError(f"{place} is a zip that is cut off or damaged: {error}", hint) from error
+        hint = "give a bundle, as `lastro bundle` wrote it"
+        raise InputError(f"{place} is not a bundle: it is not a zip", hint) from error
 
 
 class _Directory:
     def __init__(self, place: Path) -> None:
         self._place = place
         self.sizes: dict[str, int] = {}
-        for folder, folders, files in os.walk(place, onerror=_raise):
+
+        def fail(error: OSError) -> None:
+            raise error
+
+        for folder, folders, files in os.walk(place, onerror=fail):
             for name in (*folders, *files):
                 path = Path(folder, name)
                 status, relative = path.lstat(), path.relative_to(place).as_posix()
                 if stat.S_ISDIR(status.st_mode):
                     continue
                 if not stat.S_ISREG(status.st_mode):
-                    raise InputError(
-                        f"{place}: {relative!r} is a link or a special file", "a bundle has only files and directories"
-                    )
+                    hint = "a bundle has only files and directories"
+                    raise InputError(f"{place}: {relative!r} is a link or a special file", hint)
                 self.sizes[_safe_name(place, relative)] = status.st_size
 
     def open(self, name: str) -> IO[bytes]:
@@ -127,10 +128,6 @@ class _Directory:
 
     def damage(self) -> str:
         return ""
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 class _Zip:
@@ -158,7 +155,24 @@ class _Zip:
         return self._file.open(self._infos[name])
 
     def damage(self) -> str:
-        return _seal_damage(self._place, self._file.comment)
+        """Return what is wrong with the seal, which is the comment of the zip; empty if it is right.
+
+        A zip from another program has no comment and no seal, which is not an error."""
+        comment = self._file.comment
+        if not comment:
+            # `zipfile` accepts a comment that is shorter or longer than the end record states, so it would not detect
+            # that a seal was cut off (APPNOTE 4.3.16).
+            with self._place.open("rb") as source:
+                source.seek(-_END, os.SEEK_END)
+                record = source.read()
+            is_whole = record.startswith(b"PK\x05\x06") and record.endswith(b"\0\0")
+            return "" if is_whole else "bytes are missing, changed or added at its end"
+        if not comment.startswith(_SEAL):
+            return f"it ends with {comment[:80]!r}, not with its SHA-256"
+        if len(comment) != len(_SEAL) + _DIGITS:
+            return "the SHA-256 at its end is cut off"
+        listed, found = comment[len(_SEAL) :].decode("ascii", "replace"), _digest_before_seal(self._place)
+        return "" if found == listed else f"SHA-256 of all but its last {_DIGITS} bytes is {found}, expected {listed}"
 
 
 def _safe_name(place: Path, name: str) -> str:
@@ -199,29 +213,3 @@ def _digest_before_seal(file: Path) -> str:
             sha256.update(piece)
             n_left -= len(piece)
     return sha256.hexdigest()
-
-
-def _ends_with_record(file: Path) -> bool:
-    """Return whether the file ends with the end record of a zip without a comment (APPNOTE 4.3.16).
-
-    `zipfile` accepts a comment that is shorter or longer than the end record states, so it would not detect that a seal
-    was cut off."""
-    with file.open("rb") as source:
-        source.seek(-_END, os.SEEK_END)
-        record = source.read()
-    return record.startswith(b"PK\x05\x06") and record.endswith(b"\0\0")
-
-
-def _seal_damage(file: Path, comment: bytes) -> str:
-    """Return what is wrong with the seal of a zip; empty if it is right.
-
-    `comment` is the comment of the zip, which holds the seal. A zip from another program has no comment and no seal,
-    which is not an error."""
-    if not comment:
-        return "" if _ends_with_record(file) else "bytes are missing, changed or added at its end"
-    if not comment.startswith(_SEAL):
-        return f"it ends with {comment[:80]!r}, not with its SHA-256"
-    if len(comment) != len(_SEAL) + _DIGITS:
-        return "the SHA-256 at its end is cut off"
-    expected, found = comment[len(_SEAL) :].decode("ascii", "replace"), _digest_before_seal(file)
-    return "" if found == expected else f"SHA-256 of all but its last {_DIGITS} bytes is {found}, expected {expected}"

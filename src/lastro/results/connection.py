@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +144,7 @@ class BoundedConnection(sqlite3.Connection):
 
     def _file_bytes(self) -> int:
         """Return the total size of the database file and its log, in bytes."""
-        sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
-        return sum(sizes)
+        return sum(place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
 
 
 def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
@@ -155,10 +154,26 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
     campaign."""
     file = directory / DB_NAME
     _require_file(file)
+
+    def check(db: BoundedConnection) -> None:
+        schema = objects(db)
+        if schema.get(_META) == _expected_objects(SCHEMA)[_META]:
+            rows = db.read("SELECT value FROM meta WHERE key = 'format'", ())
+            try:
+                written_by = META["format"](rows[0][0]) if rows else 1
+            except ValueError as error:
+                raise invalid_value(directory, "meta.value", "format", error) from error
+            if written_by > FLEET_FORMAT:
+                formats = f"format {written_by}, this one knows {FLEET_FORMAT}"
+                raise StoreError(f"{file} was written by a newer Lastro ({formats})", "update Lastro")
+        if reason := schema_difference(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
+            raise damaged(directory, reason)
+        if not readonly:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+
     with store_errors(directory):
-        return open_bounded(
-            file, read_mode(file) if readonly else "mode=rw", partial(_check, directory, readonly=readonly)
-        )
+        return open_bounded(file, read_mode(file) if readonly else "mode=rw", check)
 
 
 def open_bounded(file: Path, mode: str, check: Callable[[BoundedConnection], None]) -> BoundedConnection:
@@ -166,7 +181,13 @@ def open_bounded(file: Path, mode: str, check: Callable[[BoundedConnection], Non
 
     `mode` is the query of SQLite's URI, such as "mode=ro". Raises: StoreError when a file that SQLite uses next to
     the database, such as its log, is not a regular file; sqlite3.Error; what `check` raises."""
-    _require_regular_files_beside(file)
+    for suffix in _SUFFIXES_BESIDE:
+        place = file.with_name(file.name + suffix)
+        try:
+            has_plain(place)
+        except OSError as error:
+            hint = "remove it: it is not from Lastro, whose files are plain"
+            raise StoreError(f"{place} cannot be used: {error.strerror}", hint) from error
     uri = f"{file.resolve().as_uri()}?{mode}"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
     try:
@@ -202,29 +223,6 @@ def _require_file(file: Path) -> None:
     raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", hint)
 
 
-def _require_regular_files_beside(file: Path) -> None:
-    """Raise StoreError if a file that SQLite uses next to the database is not a regular file, but a FIFO or a link."""
-    for suffix in _SUFFIXES_BESIDE:
-        place = file.with_name(file.name + suffix)
-        try:
-            has_plain(place)
-        except OSError as error:
-            raise StoreError(
-                f"{place} cannot be used: {error.strerror}", "remove it: it is not from Lastro, whose files are plain"
-            ) from error
-
-
-def _check(directory: Path, db: BoundedConnection, *, readonly: bool) -> None:
-    schema = objects(db)
-    if schema.get(_META) == _expected_objects(SCHEMA)[_META]:
-        _check_format(db, directory)
-    if reason := schema_difference(schema, SCHEMA + FLEET_SCHEMA if _FLEET in schema else SCHEMA):
-        raise damaged(directory, reason)
-    if not readonly:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-
-
 def read_mode(file: Path) -> str:
     """Return the query of SQLite's URI with which to read a database, even in a directory that is not writable.
 
@@ -236,19 +234,6 @@ def read_mode(file: Path) -> str:
 
 def _log_of(file: Path) -> Path:
     return file.with_name(file.name + "-wal")
-
-
-def _check_format(db: BoundedConnection, directory: Path) -> None:
-    rows = db.read("SELECT value FROM meta WHERE key = 'format'", ())
-    try:
-        written_by = META["format"](rows[0][0]) if rows else 1
-    except ValueError as error:
-        raise invalid_value(directory, "meta.value", "format", error) from error
-    if written_by > FLEET_FORMAT:
-        raise StoreError(
-            f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FLEET_FORMAT})",
-            "update Lastro",
-        )
 
 
 def objects(db: BoundedConnection) -> dict[str, str]:

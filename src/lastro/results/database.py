@@ -67,14 +67,10 @@ def new_campaign(
             ((trial.number, trial.block, trial.treatment) for trial in trials),
         )
         db.execute("COMMIT")
-        return _in_wal_mode(db.serialize())
-
-
-def _in_wal_mode(data: bytes) -> bytes:
-    """Return the bytes of a database file, changed to WAL mode by an edit of its header.
-
-    SQLite itself would need a rollback journal to change the mode, and after a power cut at that moment, a process that
-    may only read could not open the file. Source: https://www.sqlite.org/fileformat2.html, "The Database Header"."""
+        data = db.serialize()
+    # WAL mode, by an edit of the header. SQLite itself would need a rollback journal to change the mode, and after a
+    # power cut at that moment, a process that may only read could not open the file. Source:
+    # https://www.sqlite.org/fileformat2.html, "The Database Header".
     return data[:18] + b"\x02\x02" + data[20:]
 
 
@@ -122,10 +118,7 @@ class DatabaseKind:
             hints = {"full": self.if_full, "locked": self.if_locked, "readonly": "make the directory writable"}
             hint = next((text for word, text in hints.items() if word in str(error)), _CHECK_DISK)
             raise StoreError(f"{file}: {error}", hint) from error
-        except (
-            sqlite3.DatabaseError,
-            UnicodeDecodeError,
-        ) as error:  # UnicodeDecodeError if SQLite quotes bytes in an error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite may quote bytes in an error
             raise self.damaged(file, error) from error
 
 

@@ -28,7 +28,6 @@ from lastro.results.files import write_atomically
 from lastro.results.provenance import Provenance
 from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
-from lastro.study.model import Factor
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -58,7 +57,9 @@ Value = str | int | float | bool | None
 
 def columns(data: CampaignData) -> dict[str, str]:
     """Return the columns of a campaign in order, as {name: SQL type}."""
-    levels = {_column(factor): sql_type(factor.levels) for factor in data.study.factors}
+    taken = {_STUDY, *_FIRST_COLUMNS, *_COMMON_COLUMNS, *_OPTIONAL_COLUMNS}
+    prefixes = {factor.name: "factor_" if factor.name in taken else "" for factor in data.study.factors}
+    levels = {prefixes[factor.name] + factor.name: sql_type(factor.levels) for factor in data.study.factors}
     return _FIRST_COLUMNS | levels | _COMMON_COLUMNS | _optional_columns(data)
 
 
@@ -76,14 +77,6 @@ def measured_in(provenance: Provenance, name: str = "") -> str:
     if not guest.title:
         return HOST
     return "emulated guest" if guest.emulated else "guest"
-
-
-def _column(factor: Factor) -> str:
-    return (
-        f"factor_{factor.name}"
-        if factor.name in {_STUDY, *_FIRST_COLUMNS, *_COMMON_COLUMNS, *_OPTIONAL_COLUMNS}
-        else factor.name
-    )
 
 
 def sql_type(values: Iterable[Value]) -> str:
@@ -145,11 +138,8 @@ def _all_columns(data: Data) -> dict[str, str]:
     if isinstance(data, CampaignData):
         return columns(data)
     all_columns = {_STUDY: "VARCHAR", **_FIRST_COLUMNS}
-    more = {
-        name: _OPTIONAL_COLUMNS[name]
-        for name in _OPTIONAL_COLUMNS
-        if any(name in _optional_columns(campaign) for campaign in data.values())
-    }
+    used = {name for campaign in data.values() for name in _optional_columns(campaign)}
+    more = {name: kind for name, kind in _OPTIONAL_COLUMNS.items() if name in used}
     for campaign in data.values():
         for name, kind in columns(campaign).items():
             if name not in _COMMON_COLUMNS | _OPTIONAL_COLUMNS:
@@ -186,23 +176,18 @@ def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
     In texts, control characters except the newline become spaces, and an apostrophe is put before any formula that a
     spreadsheet would execute. With `raw`, texts are not changed."""
     text = str if raw else without_formulas
-    out = io.StringIO()
-    out.write("\ufeff" if style.bom else "")
-    # CRLF: fields with a carriage return are quoted
-    writer = csv.writer(_Lines(out), lineterminator="\r\n", delimiter=style.separator)
+    out = _Lines()
+    writer = csv.writer(out, lineterminator="\r\n", delimiter=style.separator)  # CRLF: fields with a CR are quoted
     writer.writerow(map(text, _all_columns(data)))
     writer.writerows([_cell(value, text, style.decimal) for value in row] for row in _all_rows(data))
-    return out.getvalue()
+    return ("\ufeff" if style.bom else "") + out.getvalue()
 
 
-class _Lines:
+class _Lines(io.StringIO):
     """A file for `csv.writer` that replaces CRLF at the end of each row by a newline."""
 
-    def __init__(self, out: io.StringIO) -> None:
-        self._out = out
-
     def write(self, row: str) -> int:
-        return self._out.write(row.removesuffix("\r\n") + "\n")
+        return super().write(row.removesuffix("\r\n") + "\n")
 
 
 def _cell(value: Value, text: Callable[[str], str], decimal: str) -> str | int | float:
@@ -255,11 +240,11 @@ def duckdb_table(
     try:
         import duckdb
     except ImportError as error:
-        raise OutputError(
-            f"{what} needs the package duckdb, which is not installed", f"pip install 'lastro[parquet]', or {otherwise}"
-        ) from error
+        hint = f"pip install 'lastro[parquet]', or {otherwise}"
+        raise OutputError(f"{what} needs the package duckdb, which is not installed", hint) from error
     typed = [[_typed(value, kind) for value in column] for column, kind in zip(values, types.values(), strict=True)]
-    selected = ", ".join(f"unnest(?::{kind}[]) AS {_quoted(name)}" for name, kind in types.items())
+    quoted = {name: name.replace('"', '""') for name in types}
+    selected = ", ".join(f'unnest(?::{kind}[]) AS "{quoted[name]}"' for name, kind in types.items())
     with duckdb.connect() as db:
         yield db.sql(f"SELECT {selected}", params=typed)
 
@@ -271,8 +256,3 @@ def _typed(value: Value, sql_type: str) -> Value:
     if sql_type == "DOUBLE":
         return float(value)
     return str(_cell(value, str, ".")).encode("utf-8", "replace").decode()
-
-
-def _quoted(name: str) -> str:
-    """Quote a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'

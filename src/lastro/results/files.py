@@ -46,7 +46,8 @@ def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
                 os.fsync(file.fileno())  # before the renaming: a power cut must not leave an empty file with this name
         os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
-        _forget(directory, new)
+        with suppress(OSError):  # the first error is reported instead
+            os.unlink(new, dir_fd=directory)
         raise
     if durable:
         _sync(directory)
@@ -61,9 +62,8 @@ def sync_directory(directory: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise StoreError(
-            f"{directory} cannot be written: {error.strerror or error}", "check the disk and its permissions"
-        ) from error
+        message = f"{directory} cannot be written: {error.strerror or error}"
+        raise StoreError(message, "check the disk and its permissions") from error
 
 
 def _sync(directory: int) -> None:
@@ -72,10 +72,3 @@ def _sync(directory: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _forget(directory: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except OSError:
-        return  # the first error is reported instead

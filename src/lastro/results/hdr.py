@@ -71,7 +71,14 @@ def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> H
         raise MisshapenData("is a histogram that is cut off, or has another encoding")
     if (offset, digits, least, ratio) != (0, DIGITS, 1, 1.0):
         raise MisshapenData("is a histogram with buckets that Lastro does not use")
-    return Histogram(_counts(inner[_INNER.size :]))
+    counts, end = np.zeros(_MOST_BUCKETS, np.int64), 0
+    for number in _words(inner[_INNER.size :]):
+        end += max(1, -number)
+        if end > _MOST_BUCKETS or number > _MOST_COUNT:
+            raise MisshapenData("is a histogram with a value or a count that is too large")
+        if number > 0:
+            counts[end - 1] = number
+    return Histogram(counts[:end].copy())
 
 
 def _runs(counts: list[int]) -> Iterator[int]:
@@ -110,16 +117,3 @@ def _words(data: bytes) -> Iterator[int]:
             shift, index = shift + 7, index + 1
     if index:
         raise MisshapenData("is a histogram that ends within a number")
-
-
-def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the count of each bucket up to the last one that is not empty. Raises: ValueError."""
-    counts = np.zeros(_MOST_BUCKETS, np.int64)
-    end = 0
-    for number in _words(data):
-        end += max(1, -number)
-        if end > _MOST_BUCKETS or number > _MOST_COUNT:
-            raise MisshapenData("is a histogram with a value or a count that is too large")
-        if number > 0:
-            counts[end - 1] = number
-    return counts[:end].copy()

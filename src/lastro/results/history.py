@@ -38,8 +38,21 @@ def read_history(file: Path) -> History:
     """Read a history. Raises: InputError when the file does not exist; StoreError when it is not a valid history."""
     if not _exists(file):
         raise InputError(f"{file} does not exist", "`lastro history add DIR` begins a history; --file names its file")
+    points: list[HistoryPoint] = []
+    remarks: list[HistoryRemark] = []
     with _KIND.store_errors(file), closing(_open_database(file, read_mode(file))) as db:
-        return _read(db, file)
+        for table, kind, rows in (("point", HistoryPoint, points), ("remark", HistoryRemark, remarks)):
+            for number, document in db.read(f"SELECT id, document FROM {table} ORDER BY id", ()):
+                try:
+                    rows.append(found := from_plain(kind, parse_json(document)))
+                    if isinstance(found, HistoryPoint):
+                        datetime.fromisoformat(found.measured_utc)  # raises ValueError for another text
+                        known = {metric.name for metric in found.metrics}
+                        if unknown := {summary.metric for summary in found.summaries} - known:
+                            raise ValueError(f"it has no metric {min(unknown)!r}")
+                except ValueError as error:
+                    raise _KIND.damaged(file, f"table {table}, row {number}: {error}") from error
+    return History(tuple(points), tuple(remarks))
 
 
 def add_points(file: Path, points: Sequence[HistoryPoint]) -> int:
@@ -88,24 +101,3 @@ def _open_database(file: Path, mode: str) -> BoundedConnection:
             raise _KIND.damaged(file, reason)
 
     return open_bounded(file, mode, check)
-
-
-def _check(point: HistoryPoint) -> None:
-    """Raise ValueError if `point` has an invalid time, or a summary of a metric that is not among its metrics."""
-    datetime.fromisoformat(point.measured_utc)
-    if unknown := {summary.metric for summary in point.summaries} - {metric.name for metric in point.metrics}:
-        raise ValueError(f"it has no metric {min(unknown)!r}")
-
-
-def _read(db: BoundedConnection, file: Path) -> History:
-    points: list[HistoryPoint] = []
-    remarks: list[HistoryRemark] = []
-    for table, kind, rows in (("point", HistoryPoint, points), ("remark", HistoryRemark, remarks)):
-        for number, document in db.read(f"SELECT id, document FROM {table} ORDER BY id", ()):
-            try:
-                rows.append(found := from_plain(kind, parse_json(document)))
-                if isinstance(found, HistoryPoint):
-                    _check(found)
-            except ValueError as error:
-                raise _KIND.damaged(file, f"table {table}, row {number}: {error}") from error
-    return History(tuple(points), tuple(remarks))

@@ -17,8 +17,7 @@ from lastro.results.provenance import common_provenance
 from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.segments import HostSegment
-from lastro.study.baseline import common_baseline, is_compatible
-from lastro.study.design import Treatment
+from lastro.study.design import Treatment, common_baseline, is_compatible
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
 _Found = TypeVar("_Found")
@@ -34,7 +33,8 @@ def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
     Raises: InputError if a campaign is given twice, or the studies differ in more than levels and replicates."""
     if len(campaigns) == 1:
         return campaigns[0]
-    ordered = sorted(campaigns, key=_begin_utc)
+    # By the time at which the first attempt began; without attempts, by a text that sorts after any time.
+    ordered = sorted(campaigns, key=lambda each: min((attempt.started_utc for attempt in each.attempts), default="~"))
     require_one_study(ordered)
     for directory, n in Counter(campaign.directory for campaign in ordered).items():
         if n > 1:
@@ -80,11 +80,6 @@ def merge_campaigns(campaigns: Sequence[CampaignData]) -> CampaignData:
     )
 
 
-def _begin_utc(campaign: CampaignData) -> str:
-    """Return the UTC time at which the first attempt began; without attempts, a text that sorts after any time."""
-    return min((attempt.started_utc for attempt in campaign.attempts), default="~")
-
-
 def require_one_study(campaigns: Sequence[CampaignData]) -> None:
     """Raise InputError if the studies of the campaigns differ in anything but levels and replicates."""
     first, *others = campaigns
@@ -108,29 +103,24 @@ def _not_one_study(first: CampaignData, other: CampaignData, what: str, of_first
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     """Yield (what differs, its value in a, its value in b) for two studies; levels and replicates may differ."""
-    yield from _unequal_values(
-        "the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario}
-    )
-    names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
-    yield from _unequal_values("the list of", {"factors": names[0]}, {"factors": names[1]})
-    yield from _unequal_values("the setting", _without_patience(a.constants), _without_patience(b.constants))
-    names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
-    yield from _unequal_values("the list of", {"metrics": names[0]}, {"metrics": names[1]})
-    names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]
-    yield from _unequal_values(
-        "the list of", {"factors of the baseline": names[0]}, {"factors of the baseline": names[1]}
-    )
-    yield from _unequal_values("the", {"confidence": a.design.confidence}, {"confidence": b.design.confidence})
+    of_a, of_b = _identity(a), _identity(b)
+    for what in dict.fromkeys([*of_a, *of_b]):
+        if of_a.get(what) != of_b.get(what):
+            yield what, str(of_a.get(what, "not set")), str(of_b.get(what, "not set"))
 
 
-def _without_patience(settings: Mapping[str, Level]) -> dict[str, Level]:
-    return {name: value for name, value in settings.items() if name not in PATIENCE}
-
-
-def _unequal_values(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for name in dict.fromkeys([*a, *b]):
-        if a.get(name) != b.get(name):
-            yield f"{what} {name}", str(a.get(name, "not set")), str(b.get(name, "not set"))
+def _identity(study: Study) -> dict[str, Any]:
+    """Return {name of a property: its value}, of the properties in which campaigns of one study must agree."""
+    settings = {name: value for name, value in study.constants.items() if name not in PATIENCE}
+    return {
+        "the study name": study.name,
+        "the study scenario": study.scenario,
+        "the list of factors": ", ".join(factor.name for factor in study.factors),
+        **{f"the setting {name}": value for name, value in settings.items()},
+        "the list of metrics": ", ".join(metric.name for metric in study.metrics),
+        "the list of factors of the baseline": ", ".join(sorted(study.design.baseline)) or "none",
+        "the confidence": study.design.confidence,
+    }
 
 
 class _Span(NamedTuple):

@@ -51,9 +51,8 @@ class Store(StoreReader):
 
         Raises: InputError when `directory` already contains a campaign; StoreError when it cannot be written."""
         if (directory / DB_NAME).exists():
-            raise InputError(
-                f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
-            )
+            hint = "continue it with `lastro resume`, or choose another -o DIR"
+            raise InputError(f"{directory} already holds a campaign", hint)
         write_atomically(directory / "study.toml", study.source, durable=True)  # in a suite, it replaces the copy
         meta = {"format": FLEET_FORMAT if fleet else FORMAT, "study": study.to_dict(), "provenance": provenance}
         write_atomically(directory / DB_NAME, new_campaign(meta, treatments, trials, fleet=fleet), durable=True)
@@ -70,7 +69,7 @@ class Store(StoreReader):
 
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
         """Mark a treatment as unavailable, and also those of its trials that are pending or running."""
-        with self._transaction():
+        with self.transaction():
             texts = _valid_unicode(reason), remedy and _valid_unicode(remedy)
             self._db.execute("UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (*texts, treatment))
             self._db.execute(
@@ -80,7 +79,7 @@ class Store(StoreReader):
 
     def mark_available(self, treatment: int) -> None:
         """Mark a treatment as available, and its unavailable trials as pending, when a campaign is resumed."""
-        with self._transaction():
+        with self.transaction():
             self._db.execute("UPDATE treatment SET unavailable = NULL, remedy = NULL WHERE idx = ?", (treatment,))
             self._db.execute(
                 "UPDATE trial SET state = 'pending' WHERE treatment = ? AND state = 'unavailable'", (treatment,)
@@ -95,7 +94,7 @@ class Store(StoreReader):
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
         grown = replace(study, design=replace(study.design, replicates=number))
-        with self._transaction():
+        with self.transaction():
             self._db.executemany(
                 "INSERT INTO trial(number, block, treatment, state)"
                 " SELECT ?, ?, idx, iif(unavailable IS NULL, 'pending', 'unavailable') FROM treatment WHERE idx = ?",
@@ -105,23 +104,23 @@ class Store(StoreReader):
 
     def add_look(self, look: Look) -> None:
         """Append the result of a look at the trials to the recorded looks."""
-        with self._transaction():
+        with self.transaction():
             looks = json.dumps([asdict(recorded) for recorded in (*self.looks(), look)])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (looks,))
 
     def begin(self, number: int) -> None:
         """Mark a trial as running. Call it before anything is set up for the trial."""
-        with self._transaction():
+        with self.transaction():
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
 
     def reopen_invalid(self) -> int:
         """Allow MAX_ATTEMPTS more attempts at each trial that was given up, and return how many trials these are."""
-        with self._transaction():
+        with self.transaction():
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
     def withdraw_running(self, block: int | None = None) -> None:
         """Set all running trials, or those of one block, back to pending, so that they are run again."""
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "UPDATE trial SET state = 'pending' WHERE state = 'running' AND block = ifnull(?, block)", (block,)
             )
@@ -132,7 +131,7 @@ class Store(StoreReader):
         """Store a finished attempt at trial `number` in one durable transaction, and return the new state of the trial.
 
         After an invalid attempt, the trial is pending again, or invalid if it has had all its attempts."""
-        with self._transaction():
+        with self.transaction():
             count = "SELECT count(*) FROM attempt WHERE trial = ?"
             attempt = 1 + self._db.execute(count, (number,)).fetchone()[0]
             attempt_here = attempt  # number of the attempt on this testbed
@@ -168,7 +167,7 @@ class Store(StoreReader):
         return state
 
     def save_calibration(self, key: str, value: Any, testbed: str = "") -> None:
-        with self._transaction():
+        with self.transaction():
             if testbed:
                 row = (testbed, key, json.dumps(value))
                 self._db.execute("INSERT OR REPLACE INTO testbed_calibration VALUES (?, ?, ?)", row)
@@ -182,7 +181,7 @@ class Store(StoreReader):
 
         In the blocks of the testbed, trials that cannot run there become unavailable, and unavailable trials that can
         run there become pending. A treatment is unavailable if no testbed can run it."""
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
@@ -201,7 +200,7 @@ class Store(StoreReader):
 
         If another testbed has begun the block, all its trials are run again, since all trials of a block are measured
         on one testbed. Attempts on the other testbed remain in the database, but are marked as invalid."""
-        with self._transaction():
+        with self.transaction():
             current = "SELECT testbed, after FROM place WHERE block = ? ORDER BY after DESC LIMIT 1"
             before = self._db.execute(current, (block,)).fetchone()
             if before is not None and before[0] == testbed:
@@ -232,7 +231,7 @@ class Store(StoreReader):
             self._db.execute(sql, (new_state, old_state, *values, testbed))
 
     def save_noise_floor(self, value: Any) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('noise_floor', ?)", (json.dumps(value),))
 
     def take(self, at_utc: str, *, ended_elsewhere: bool = False) -> None:
@@ -241,35 +240,30 @@ class Store(StoreReader):
         Raises: HostBusy when another process runs the campaign. It is also raised when a process on another machine
         has not recorded its end, unless `ended_elsewhere`, with which the user says that this process has ended."""
         pid, boot, machine = os.getpid(), boot_id(), os.uname().nodename
-        with self._transaction():
-            self._require_free(machine, ended_elsewhere=ended_elsewhere)
+        with self.transaction():
+            if (runner := self.runner()) is not None and runner.pid != pid:
+                hint = "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`"
+                since = _minute(runner.since_utc)
+                raise HostBusy(f"{self.directory} is running, by process {runner.pid} since {since}", hint)
+            if (other := self._process()) is not None and not ended_elsewhere:
+                other_pid, _, since_utc, _, its_machine = other
+                if its_machine not in ("", machine):
+                    place = f"on {its_machine}, by process {other_pid} since {_minute(since_utc)}"
+                    hint = "if that has ended, `lastro resume` with `--accept-change` continues it here"
+                    raise HostBusy(f"{self.directory} may be running {place}", hint)
             process = json.dumps([pid, start_time(pid), at_utc, boot, machine])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('process', ?)", (process,))
 
-    def _require_free(self, machine: str, *, ended_elsewhere: bool) -> None:
-        """Raise HostBusy when another process runs the campaign, or may do so on another machine."""
-        if (runner := self.runner()) is not None and runner.pid != os.getpid():
-            raise HostBusy(
-                f"{self.directory} is running, by process {runner.pid} since {_minute(runner.since_utc)}",
-                "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
-            )
-        for pid, _, since_utc, _, its_machine in self._process():
-            if its_machine not in ("", machine) and not ended_elsewhere:
-                raise HostBusy(
-                    f"{self.directory} may be running on {its_machine}, by process {pid} since {_minute(since_utc)}",
-                    "if that has ended, `lastro resume` with `--accept-change` continues it here",
-                )
-
     def let_go(self) -> None:
         """Record that this process no longer runs the campaign."""
-        with self._transaction():
+        with self.transaction():
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
 
     def begin_segment(self, at_utc: str, changes: Mapping[str, Sequence[str]], testbed: str = "") -> None:
         """Record that the host of the campaign, or of a testbed, has changed: later attempts are in a new segment.
 
         `changes` are {fact that changed: (value before, value now)}."""
-        with self._transaction():
+        with self.transaction():
             after = self._db.execute("SELECT count(*) FROM attempt").fetchone()[0]
             new = HostSegment(after, at_utc, {name: list(values) for name, values in changes.items()}, testbed)
             segments = json.dumps([asdict(segment) for segment in (*self.segments(), new)])
@@ -277,19 +271,14 @@ class Store(StoreReader):
             self.log(at_utc, "changed host", (f"testbed {testbed}: " if testbed else "") + new.text)
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
-        with self._transaction():
+        with self.transaction():
             self._db.execute(
                 "INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, _valid_unicode(text))
             )
 
     @contextmanager
-    def single_transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Write everything that the block stores in one durable transaction."""
-        with self._transaction():
-            yield
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
         if self._db.in_transaction:  # part of a larger one
             yield
             return
@@ -324,11 +313,7 @@ def _readable_json(notes: dict[str, object]) -> str:
     try:
         text = json.dumps(notes)
         parse_json(text)
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-    ) as error:  # TypeError and RecursionError: notes of a part that JSON cannot represent
+    except (ValueError, TypeError, RecursionError) as error:  # the last two: a part's notes that JSON cannot represent
         text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text
 

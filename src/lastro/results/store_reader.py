@@ -74,23 +74,19 @@ class StoreReader:
     # What the campaign is
 
     def _meta(self, key: str, kind: type[_Found]) -> _Found:
-        values = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
-        if not values:
+        if (value := self._noted(key)) is None:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        assert isinstance(values[0], kind)
-        return values[0]
+        assert isinstance(value, kind)
+        return value
 
-    def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """Query rows of (key, value), and return the values, each converted like that of the key `name` in table meta.
-
-        `args` are the parameters of the query `sql`."""
-        values = []
-        for key, value in self._query(sql, *args):
+    def _noted(self, key: str, also: str = "") -> Any:
+        """Return the value of a key in table meta, or of the first row of the query `also`; None if there is none."""
+        for name, value in self._query(f"SELECT key, value FROM meta WHERE key = ? {also}", key):
             try:
-                values.append(META[name](value))
+                return META[key](value)
             except ValueError as error:
-                raise invalid_value(self.directory, "meta.value", key, error) from error
-        return values
+                raise invalid_value(self.directory, "meta.value", name, error) from error
+        return None
 
     @property
     def study(self) -> Study:
@@ -110,9 +106,8 @@ class StoreReader:
     def treatment_of(self, trial: TrialRow) -> TreatmentRow:
         rows = self.treatments()
         if trial.treatment >= len(rows):
-            raise invalid_value(
-                self.directory, "trial.treatment", trial.number, f"there is no treatment {trial.treatment}"
-            )
+            reason = f"there is no treatment {trial.treatment}"
+            raise invalid_value(self.directory, "trial.treatment", trial.number, reason)
         return rows[trial.treatment]
 
     def events(self) -> list[tuple[str, str, str]]:
@@ -121,13 +116,11 @@ class StoreReader:
 
     def segments(self) -> tuple[HostSegment, ...]:
         """Return the segments that began with a change of the host, in order; empty without such a change."""
-        values = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
-        return tuple(values[0]) if values else ()
+        return self._noted("segments") or ()
 
     def looks(self) -> tuple[Look, ...]:
         """Return the looks, in order; empty unless the campaign runs until a decision is made."""
-        values = self._values("SELECT key, value FROM meta WHERE key = 'looks'", "looks")
-        return tuple(values[0]) if values else ()
+        return self._noted("looks") or ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
         """Return {key: value} of the calibration runs; for a campaign with a fleet, those on `testbed`."""
@@ -140,12 +133,8 @@ class StoreReader:
         """Return the noise floor from an A/A campaign, as `analysis.noise_floor` describes it; None if there is none.
 
         Versions before 0.1.0 stored it in the table of calibrations."""
-        values = self._values(
-            "SELECT key, value FROM meta WHERE key = 'noise_floor'"
-            " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
-            "noise_floor",
-        )
-        return values[0] if values else None
+        earlier = "UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'"
+        return self._noted("noise_floor", earlier)
 
     # The testbeds of a fleet
 
@@ -213,10 +202,8 @@ class StoreReader:
 
     def _trial_rows(self, rest: str, *args: int) -> list[TrialRow]:
         n_attempts = "(SELECT count(*) FROM attempt WHERE attempt.trial = number)"
-        return [
-            TrialRow(*row)
-            for row in self._rows("trial", ("number", "block", "treatment", "state", n_attempts), rest, *args)
-        ]
+        columns = ("number", "block", "treatment", "state", n_attempts)
+        return [TrialRow(*row) for row in self._rows("trial", columns, rest, *args)]
 
     def counts(self) -> dict[State, int]:
         """Return the number of trials in each state."""
@@ -231,44 +218,40 @@ class StoreReader:
     def durations(self) -> list[tuple[int, float]]:
         """Return (index of the treatment, duration in seconds) of every attempt, in running order."""
         rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
-        return [
-            (treatment, took_s)
-            for _, took_s, treatment in self._rows("attempt", ("attempt.id", "duration_s", "treatment"), rest)
-        ]
+        rows = self._rows("attempt", ("attempt.id", "duration_s", "treatment"), rest)
+        return [(treatment, took_s) for _, took_s, treatment in rows]
 
     def runner(self) -> Runner | None:
         """Return the process on this machine that runs the campaign; None if there is none."""
-        for pid, started, since_utc, boot, _ in self._process():
-            if started is not None and boot in ("", boot_id()) and start_time(pid) == started:
-                return Runner(pid, since_utc)
-        return None
+        if (process := self._process()) is None:
+            return None
+        pid, started, since_utc, boot, _ = process
+        is_alive = started is not None and boot in ("", boot_id()) and start_time(pid) == started
+        return Runner(pid, since_utc) if is_alive else None
 
-    def _process(self) -> list[Any]:
-        """Return a list of the recorded process that runs the campaign (`columns._process`); empty without a record.
+    def _process(self) -> Any:
+        """Return the recorded process that runs the campaign (`columns._process`); None without a record.
 
         The process may have ended without deleting the record."""
-        return self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
+        return self._noted("process")
 
     # What the trials yielded
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
         """Return the attempts with their measurements, in running order: all, or only those at the trial `trial`."""
-        with self.snapshot():
-            return self._attempts(trial)
-
-    def _attempts(self, trial: int | None) -> list[Attempt]:
         where, args = ("WHERE attempt.trial = ?", (trial,)) if trial is not None else ("", ())
-        trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
-        rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
-        values: dict[int, dict[str, float]] = {row[0]: {} for row in rows}
         of_trial = "JOIN attempt ON attempt.id = measurement.attempt " + where if where else ""
-        for attempt_id, metric, value in self._rows(
-            "measurement", ("measurement.attempt", "metric", "value"), of_trial, *args
-        ):
+        with self.snapshot():
+            trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
+            rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
+            columns = ("measurement.attempt", "metric", "value")
+            measured = self._rows("measurement", columns, of_trial, *args)
+            places = by_key((place.block, place) for place in self.places())
+        values: dict[int, dict[str, float]] = {row[0]: {} for row in rows}
+        for attempt_id, metric, value in measured:
             if attempt_id not in values:
                 raise invalid_value(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
-        places = by_key((place.block, place) for place in self.places())
         found = []
         for attempt_id, number, *fields in rows:
             if number not in trials:
@@ -305,13 +288,9 @@ class StoreReader:
         return histograms
 
     def _series_rows(self, trial: int, attempt: int) -> list[Any]:
-        return self._rows(
-            "series",
-            ("name", "unit", "samples"),
-            "JOIN attempt ON attempt.id = series.attempt WHERE attempt.trial = ? AND attempt.attempt = ? ORDER BY name",
-            trial,
-            attempt,
-        )
+        where = "WHERE attempt.trial = ? AND attempt.attempt = ? ORDER BY name"
+        rest = f"JOIN attempt ON attempt.id = series.attempt {where}"
+        return self._rows("series", ("name", "unit", "samples"), rest, trial, attempt)
 
     def transcript(self, trial: int, attempt: int) -> list[Record]:
         """Return the steps of an attempt, as `host.base.Transcript` recorded them; empty without such an attempt."""

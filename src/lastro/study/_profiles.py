@@ -83,9 +83,7 @@ def profiles(
     """Return {profile: {setting, factor or number of blocks: its value}}."""
     changeable = names_in_profiles(schema)
     by_profile: dict[str, dict[str, Level]] = {}
-    for profile in type(file.profiles).model_fields:
-        if profile not in file.profiles.model_fields_set:
-            continue
+    for profile in [name for name in type(file.profiles).model_fields if name in file.profiles.model_fields_set]:
         table = getattr(file.profiles, profile)
         changes = by_profile.setdefault(profile, {})
         with problems.at("profiles", profile, "max_replicates"):
@@ -98,7 +96,10 @@ def profiles(
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
                     raise FieldError(f"a profile can change only replicates, {_CHANGEABLE}", hint)
                 if name in factors:
-                    changes[name] = _fixed_level(schema, factors[name], file, name, raw)
+                    level, baseline = listed_level(schema, factors[name], name, raw), file.design.baseline
+                    if name in baseline and check_level(schema, name, baseline[name]) != level:
+                        raise FieldError(f"would exclude {shown(baseline[name])}, the level of the baseline")
+                    changes[name] = level
                 else:
                     changes[name] = check_level(schema, name, raw)
     return by_profile
@@ -133,18 +134,6 @@ def profile_levels(
             levels = tuple(level for level in factors.get(name, {}).values() if level in kept)
             by_profile.setdefault(profile, {})[name] = levels
     return by_profile
-
-
-def _fixed_level(
-    schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level
-) -> Level:
-    """Return the level at which a profile fixes a factor.
-
-    Raises: FieldError if the baseline has another level of this factor."""
-    level = listed_level(schema, levels, name, raw)
-    if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
-        raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
-    return level
 
 
 def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:

@@ -17,14 +17,11 @@ def aa_study(study: Study) -> Study:
     Settings, metrics and seed are those of the study. Raises: InputError if the study has no baseline, excludes it, or
     has only one block."""
     if not study.design.baseline:
-        raise InputError(
-            f"the study {study.name} names no baseline to run against itself",
-            'name one in [design], such as baseline = { platform = "native" }',
-        )
+        hint = 'name one in [design], such as baseline = { platform = "native" }'
+        raise InputError(f"the study {study.name} names no baseline to run against itself", hint)
     if study.design.replicates < 2:
-        raise InputError(
-            f"the study {study.name} has only one block", "a noise floor needs at least two: raise `replicates`"
-        )
+        hint = "a noise floor needs at least two: raise `replicates`"
+        raise InputError(f"the study {study.name} has only one block", hint)
     baseline = study.design.baseline
     aa = replace(
         study,
@@ -45,5 +42,4 @@ def aa_study(study: Study) -> Study:
 def first_treatments(study: Study, n: int) -> Study:
     """Return the study with all but its first n treatments excluded, with `LEFT_OUT` as the reason."""
     left_out = list(combinations(study))[n:]
-    rules = tuple(Exclusion({name: (level,) for name, level in levels.items()}, LEFT_OUT) for levels in left_out)
-    return replace(study, exclusions=(*study.exclusions, *rules))
+    return replace(study, exclusions=(*study.exclusions, *(Exclusion.of(levels, LEFT_OUT) for levels in left_out)))

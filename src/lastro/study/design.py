@@ -1,4 +1,4 @@
-"""Derive treatments and trials from factors: a full or fractional factorial in randomised complete blocks."""
+"""Derive treatments and trials from factors: a full or fractional factorial in randomised complete blocks. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from lastro.study.document import parse_toml
 from lastro.study.fraction import FEWEST_FACTORS, Fraction, halvable
-from lastro.study.model import Level, Study
+from lastro.study.levels import FUNCTION, ON, platforms_of_hops
+from lastro.study.model import Level, Study, baseline_among
+from lastro.study.problems import FieldError
+
+PLACEMENT, EACH, TOGETHER = "placement", "each", "together"
+_HINT = f'name one platform for all of them, use {PLACEMENT} = "{EACH}", or exclude these treatments'
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,11 @@ def treatments(study: Study) -> list[Treatment]:
     return [Treatment(index, levels) for index, levels in enumerate(combinations(study))]
 
 
+def configurations(study: Study) -> list[dict[str, Level]]:
+    """Return the configuration of every treatment of the study, in the order of `treatments`."""
+    return [study.config(levels) for levels in combinations(study)]
+
+
 def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
     """Yield every trial in running order.
 
@@ -114,3 +126,53 @@ def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[
         if reference is not None:
             references[treatment.index] = reference
     return references
+
+
+def common_baseline(studies: Sequence[Study]) -> dict[str, Level]:
+    """Return the baseline of one study, given parts of the study, each of which has some of the levels.
+
+    A part that does not have the study's baseline level of a factor uses the first of its own levels instead
+    (`model.baseline_among`). So the study's level is one that some part uses, and with which all parts are compatible.
+    If several levels are possible, the level in the study file counts, or else that of the earliest part. A factor is
+    left out if the parts contradict each other."""
+    baseline = {}
+    for name in studies[0].design.baseline:
+        used = dict.fromkeys(study.design.baseline[name] for study in studies if name in study.design.baseline)
+        possible = [level for level in used if all(is_compatible(study, name, level) for study in studies)]
+        if possible:
+            in_files = (_level_in_file(study, name) for study in studies)
+            baseline[name] = next((level for level in in_files if level in possible), possible[0])
+    return baseline
+
+
+def is_compatible(study: Study, name: str, level: Level) -> bool:
+    """Return whether a part of a study may have its baseline if this is the level of the whole study's baseline."""
+    return study.design.baseline.get(name) in (level, baseline_among({name: level}, study.factors)[name])
+
+
+def _level_in_file(study: Study, name: str) -> Any:
+    """Return the baseline level of a factor that the text of the study file names; None if it names none."""
+    try:
+        design = parse_toml(study.source).get("design")
+    except ValueError:
+        return None
+    baseline = design.get("baseline") if isinstance(design, dict) else None
+    return baseline.get(name) if isinstance(baseline, dict) else None
+
+
+def contradiction(config: Mapping[str, Level]) -> str:
+    """Return why the functions of a treatment cannot share one instance; empty if they can, or if they do not share."""
+    platforms = dict.fromkeys(platforms_of_hops(config)) if config.get(PLACEMENT) == TOGETHER else ()
+    if len(platforms) < 2:
+        return ""
+    return f'{PLACEMENT} = "{TOGETHER}" puts {config[FUNCTION]} into one instance, but names {" and ".join(platforms)}'
+
+
+def check_placement(study: Study) -> None:
+    """Raise FieldError if a treatment has functions in one instance, but on several platforms."""
+    levels = [*(level for factor in study.factors for level in factor.levels), study.settings.get(FUNCTION, "")]
+    if not any(ON in str(level) for level in levels):
+        return
+    for treatment in combinations(study):
+        if why := contradiction(study.config(treatment)):
+            raise FieldError(why, _HINT)

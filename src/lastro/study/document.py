@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,16 @@ def read_document(text: str, problems: Problems) -> dict[str, Any]:
     """Return the TOML tables of a text, after a check of the values.
 
     Raises: StudyError if the text is not TOML, or contains values that a study cannot use."""
-    document = _read_toml(text, problems.file)
+    try:
+        document = parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
+        message, where = (match[1], match[2]) if match else (str(error), "")
+        hint = 'strings need quotes, lists need brackets: name = "x", factor = ["a", "b"]'
+        hint_here = hint if message == "Invalid value" else None
+        raise StudyError(f"is not TOML: {message}", file=problems.file, where=where, hint=hint_here) from None
+    except ValueError as error:
+        raise StudyError(str(error), file=problems.file) from None
     _check_values(document, problems)
     problems.raise_if_any()
     return document
@@ -76,24 +86,6 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError("contains a number that is too large") from None
 
 
-def _read_toml(text: str, file: str) -> dict[str, Any]:
-    """Return the tables of a TOML text. Raises: StudyError, with the line and a hint, for text that is not TOML."""
-    try:
-        return parse_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        words = str(error)
-    except ValueError as error:
-        raise StudyError(str(error), file=file) from None
-    match = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
-    message, where = (match[1], match[2]) if match else (words, "")
-    hint = (
-        'strings need quotes, lists need brackets: name = "x", factor = ["a", "b"]'
-        if message == "Invalid value"
-        else None
-    )
-    raise StudyError(f"is not TOML: {message}", file=file, where=where, hint=hint)
-
-
 def _check_values(document: dict[str, Any], problems: Problems) -> None:
     """Add a problem for each value that TOML allows but studies cannot use.
 
@@ -115,8 +107,7 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
 
 def _near(path: Path, hint: str) -> str:
     """Return the hint, preceded by the most similar name of a TOML file in the directory of `path`, if there is one."""
-    try:
+    names = list[str]()
+    with suppress(OSError):
         names = [file.name for file in path.parent.glob("*.toml")]
-    except OSError:
-        names = []
     return f"{did_you_mean(path.name, names)} {hint}" if names else hint

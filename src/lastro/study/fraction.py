@@ -52,9 +52,8 @@ class Fraction:
         halvings, names = HALVINGS[study.design.fraction], halvable(study)
         classes = [number for number in _CLASSES if number < 2**halvings] or [0]
         class_of = {name: classes[at % len(classes)] for at, name in enumerate(names)}
-        words = []
-        for mask in range(1, 2**halvings):
-            words.append(frozenset(name for name in names if (class_of[name] & mask).bit_count() % 2))
+        masks = range(1, 2**halvings)
+        words = [frozenset(name for name in names if (class_of[name] & mask).bit_count() % 2) for mask in masks]
         return cls(tuple(factor.name for factor in study.factors), tuple(sorted(words, key=len)))
 
     def __bool__(self) -> bool:

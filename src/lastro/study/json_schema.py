@@ -48,7 +48,10 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
         name: {"type": "array", "items": value, "minItems": 1, "uniqueItems": True} for name, value in values.items()
     }
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
-    metrics = {"items": _metric(schema), "uniqueItems": True}
+    metric: dict[str, Any] = {"enum": list(schema.metrics)}
+    if schema.metrics_by({}):  # settings of the scenario add metrics
+        metric = {"anyOf": [metric, {"type": "string"}]}
+    metrics = {"items": metric, "uniqueItems": True}
     tables["StudyTable"]["metrics"] |= metrics
     _close(study["properties"]["factors"], lists)
     _close(study["properties"]["settings"], values)
@@ -58,12 +61,6 @@ def _study_of(schema: ScenarioSchema, name: str, own: str = "") -> dict[str, Any
     profile = study["$defs"]["ProfileTable"]
     _close(profile, {**profile["properties"], **{name: values[name] for name in names_in_profiles(schema)}})
     return study
-
-
-def _metric(schema: ScenarioSchema) -> dict[str, Any]:
-    """Return the schema of a metric's name; any name is allowed if settings of the scenario add metrics."""
-    known = {"enum": list(schema.metrics)}
-    return {"anyOf": [known, {"type": "string"}]} if schema.metrics_by({}) else known
 
 
 def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:

@@ -68,10 +68,8 @@ def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
 
     The settings of the testbed (`placed`) are included, because a study may omit them, like options."""
     named = {name: [setting] for name, setting in schema.placed.items()}
-    for kind, parts in schema.options.items():
-        for options in parts.values():
-            for option in options.values():
-                named.setdefault(f"{kind}.{option.name}", []).append(option)
+    for name, (option,) in options_of_one(schema).items():
+        named.setdefault(f"{name.partition('.')[0]}.{option.name}", []).append(option)
     return named
 
 
@@ -199,9 +197,7 @@ def split_options(level: str) -> tuple[str, dict[str, str]]:
 
 def join_options(level: str, chosen: Sequence[str]) -> str:
     """Return a level with further options, each as 'NAME=VALUE'."""
-    if not chosen:
-        return level
-    return f"{level}{',' if ':' in level else ':'}{','.join(chosen)}"
+    return f"{level}{',' if ':' in level else ':'}{','.join(chosen)}" if chosen else level
 
 
 def option_value(option: Setting[Any], text: str) -> Level:
@@ -259,10 +255,8 @@ def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: st
     try:
         return levels[identity(schema, name, check_level(schema, name, raw))]
     except (FieldError, KeyError):
-        known = [str(level) for level in levels.values()]
-        raise FieldError(
-            f"{shown(raw)} is not a level of factor {name}", partial(did_you_mean, str(raw), known)
-        ) from None
+        hint = partial(did_you_mean, str(raw), [str(level) for level in levels.values()])
+        raise FieldError(f"{shown(raw)} is not a level of factor {name}", hint) from None
 
 
 def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
@@ -274,9 +268,19 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         return raw
     chain = hops(raw)
     if len(chain) > 1:
-        return _chain(schema, kind, raw, chain)
+        if kind not in schema.chainable:
+            raise FieldError(f"{shown(raw)} is a chain, and scenario {schema.name} has one {kind} in a trial")
+        if len(chain) > MOST_HOPS:
+            raise FieldError(f"{shown(raw)} has {len(chain)} hops, but a chain has at most {MOST_HOPS}")
+        if "" in chain:
+            raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
+        return join_hops([_part(schema, kind, hop) for hop in chain])
     if ON in raw and kind in schema.chainable and PLATFORM in schema.parts:
-        return _part_on_platform(schema, kind, raw)
+        part, platform = split_platform(raw)
+        if not part or not platform:
+            message = f"{shown(raw)} has '{ON}' without a {kind} before it and a platform behind it"
+            raise FieldError(message, f"such as '{NONE}{ON}runc'")
+        return join_platform(_part(schema, kind, part), _part(schema, PLATFORM, platform))
     if ":" in raw:
         return _part_with_options(schema, kind, raw)
     words = raw.split("+")
@@ -290,27 +294,6 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         if words.count(word) > 1:
             raise FieldError(f"{shown(raw)} names '{word}' more than once")
     return raw
-
-
-def _chain(schema: ScenarioSchema, kind: str, raw: str, chain: Sequence[str]) -> str:
-    """Return the checked level of a chain of hops. Raises: FieldError if it is not allowed."""
-    if kind not in schema.chainable:
-        raise FieldError(f"{shown(raw)} is a chain, and scenario {schema.name} has one {kind} in a trial")
-    if len(chain) > MOST_HOPS:
-        raise FieldError(f"{shown(raw)} has {len(chain)} hops, but a chain has at most {MOST_HOPS}")
-    if "" in chain:
-        raise FieldError(f"{shown(raw)} has '{_THEN}' without a {kind} on one side")
-    return join_hops([_part(schema, kind, hop) for hop in chain])
-
-
-def _part_on_platform(schema: ScenarioSchema, kind: str, raw: str) -> str:
-    """Return the checked level of one hop with a platform. Raises: FieldError if it is not allowed."""
-    part, platform = split_platform(raw)
-    if not part or not platform:
-        raise FieldError(
-            f"{shown(raw)} has '{ON}' without a {kind} before it and a platform behind it", f"such as '{NONE}{ON}runc'"
-        )
-    return join_platform(_part(schema, kind, part), _part(schema, PLATFORM, platform))
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
@@ -339,9 +322,8 @@ def _setting(setting: Setting[Any], raw: Level) -> Level:
         raise FieldError(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {shown(raw)}")
     if isinstance(value, str):
         if setting.choices and value not in setting.choices:
-            raise FieldError(
-                f"{shown(raw)} is not a valid {setting.name}", partial(did_you_mean, value, setting.choices)
-            )
+            hint = partial(did_you_mean, value, setting.choices)
+            raise FieldError(f"{shown(raw)} is not a valid {setting.name}", hint)
         if setting.check:
             try:
                 setting.check(value)

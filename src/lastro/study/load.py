@@ -33,11 +33,9 @@ def require_named(text: str, file: str, name: str) -> None:
     Raises: StudyError otherwise."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, StudyFile)
-    if shape.study.name != name:
-        problems.add(
-            ("study", "name"),
-            FieldError(f"is {shown(shape.study.name)}, but this is the file of the study {shown(name)}"),
-        )
+    with problems.at("study", "name"):
+        if shape.study.name != name:
+            raise FieldError(f"is {shown(shape.study.name)}, but this is the file of the study {shown(name)}")
     problems.raise_if_any()
 
 

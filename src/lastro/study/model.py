@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from lastro.errors import InputError
@@ -100,6 +100,11 @@ class Exclusion:
 
     when: Mapping[str, tuple[Level, ...]]
     reason: str
+
+    @classmethod
+    def of(cls, levels: Mapping[str, Level], reason: str) -> Exclusion:
+        """Return the rule that leaves out only the treatment with these levels."""
+        return cls({name: (level,) for name, level in levels.items()}, reason)
 
     def matches(self, levels: Mapping[str, Level]) -> bool:
         return all(levels.get(factor) in wanted for factor, wanted in self.when.items())
@@ -256,7 +261,9 @@ class Study:
         """Return the study as JSON-serializable data, for the campaign's database; `from_dict` is the inverse.
 
         The notes are left out: they are for users who plan or run the study."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(self) if item.name != "notes"}
+        data = asdict(self)
+        del data["notes"]
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
@@ -292,14 +299,3 @@ def baseline_among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> 
 
 def _have_unique_names(items: Collection[Factor | Metric]) -> bool:
     return len({item.name for item in items}) == len(items)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a study as JSON-serializable data."""
-    if isinstance(value, Factor | Metric | Design | Exclusion | OwnFunction | VariantTest):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value

@@ -65,7 +65,13 @@ class OwnFunction:
         transport, _, place = self.image.partition(":")
         if self.image and (transport not in TRANSPORTS or not place):
             raise FieldError(f"{shown(self.image)} does not say where the image is", _IMAGES)
-        self._check_repository(transport, place)
+        inside = self.directory or (place if transport in FILES else "")
+        if not self.repository:
+            if self.build or self.revision != "HEAD":
+                raise FieldError("has `build` or `revision`, and no repository", 'add repository = "DIRECTORY"')
+        elif not inside or inside.startswith("/") or ".." in inside.split("/"):
+            hint = "`directory`, or the path of `image`, is relative to the top of the repository"
+            raise FieldError("its files are not inside the checkout of its repository", hint)
         for variable in self.environment:
             if not re.fullmatch(r"(?!LASTRO_)[A-Za-z_]\w*", variable, re.ASCII):
                 raise FieldError(f"{shown(variable)} cannot be a variable of its environment")
@@ -73,16 +79,3 @@ class OwnFunction:
             words = getattr(self, key)
             if words and not words[0].strip():
                 raise FieldError(f"`{key}` begins with an empty word")
-
-    def _check_repository(self, transport: str, place: str) -> None:
-        """Raise FieldError if the repository is missing, or if the files are not inside the checkout."""
-        if not self.repository:
-            if self.build or self.revision != "HEAD":
-                raise FieldError("has `build` or `revision`, and no repository", 'add repository = "DIRECTORY"')
-            return
-        inside = self.directory or (place if transport in FILES else "")
-        if not inside or inside.startswith("/") or ".." in inside.split("/"):
-            raise FieldError(
-                "its files are not inside the checkout of its repository",
-                "`directory`, or the path of `image`, is relative to the top of the repository",
-            )

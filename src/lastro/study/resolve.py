@@ -14,7 +14,7 @@ from lastro.results.samples import Metric
 from lastro.shapes import from_plain
 from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study._profiles import Factors, exclusions, known_factor, profile_exclusions, profile_levels, profiles
-from lastro.study.design import combinations, factorial_size, why_no_fraction
+from lastro.study.design import check_placement, combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
     FUNCTION,
     NONE,
@@ -31,7 +31,6 @@ from lastro.study.levels import (
 )
 from lastro.study.model import PATIENCE, Design, Factor, Level, ScenarioSchema, Study
 from lastro.study.own_function import OwnFunction
-from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import RESOURCES, ServiceLevel
@@ -143,16 +142,14 @@ def _require_part_of_option(file: StudyFile, name: str) -> None:
     for factor, parts_of_levels in ((kind, parts), (FUNCTION, of_hops)):
         for level, in_level in parts_of_levels.items():
             if any(name == part and option in written for name, written in in_level):
-                raise FieldError(
-                    f"has no effect in the {factor} {shown(level)}, which sets the option itself", "keep one of them"
-                )
+                message = f"has no effect in the {factor} {shown(level)}, which sets the option itself"
+                raise FieldError(message, "keep one of them")
     in_all_hops = bool(of_hops) and all(any(name == part for name, _ in in_level) for in_level in of_hops.values())
     others = sorted(level for level, in_level in parts.items() if all(name != part for name, _ in in_level))
     if others and not in_all_hops:
         hint = f"write the option into the levels of {kind}: '{part}:{option}=VALUE'"
-        raise FieldError(
-            f"varies an option of {part}, but not every treatment has it: {kind} {', '.join(others)}", hint
-        )
+        message = f"varies an option of {part}, but not every treatment has it: {kind} {', '.join(others)}"
+        raise FieldError(message, hint)
 
 
 def _levels_of(file: StudyFile, kind: str) -> list[str]:
@@ -256,19 +253,9 @@ def _design(
         _check_sequential(file, metrics, problems)
     else:
         _reject_sequential_keys(file, problems)
-    result = Design(
-        replicates=max(design.replicates, LEAST_BLOCKS) if sequential else design.replicates,
-        seed=design.seed,
-        order=design.order,
-        confidence=float(design.confidence),
-        baseline=baseline,
-        stopping=design.stopping,
-        precision=float(design.precision),
-        max_replicates=design.max_replicates,
-        precise_metrics=tuple(design.precise_metrics),
-        allocation=design.allocation,
-        fraction=design.fraction,
-    )
+    least = LEAST_BLOCKS if sequential else 1
+    result = Design(**design.model_dump() | {"baseline": baseline, "replicates": max(design.replicates, least)})
+    result = replace(result, precise_metrics=tuple(design.precise_metrics))
     key = "allocation" if design.allocation == "adaptive" else "stopping"
     if key == "stopping" and design.stopping != "decided":
         return result
@@ -323,9 +310,8 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         with problems.at("variants", level):
             check_changes(schema, changes, chosen)
     for name in {*schema.parts, *schema.settings} - set(chosen) - set(study.settings) - PATIENCE:
-        problems.add(
-            ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
-        )
+        wrong = FieldError("is missing", "resume it with the version of Lastro that started it")
+        problems.add(("settings", name), wrong)
     _by_metric(study.sla, study.metrics, problems, "sla")
     _by_metric(study.cost, study.metrics, problems, "cost")
     _margins({name: f"{margin:.15f}" for name, margin in study.margins.items()}, study.metrics, problems)

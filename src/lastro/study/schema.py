@@ -52,10 +52,8 @@ _LEVELS_SCHEMA = {"anyOf": [_LEVEL_SCHEMA, {"type": "array", "items": _LEVEL_SCH
 
 def _requirement(value: Any) -> Any:
     if not isinstance(value, bool | str):
-        found = {
-            "found": shown(value),
-            "hint": f'write a number as in ">= {value}"' if isinstance(value, int | float) else "",
-        }
+        hint = f'write a number as in ">= {value}"' if isinstance(value, int | float) else ""
+        found = {"found": shown(value), "hint": hint}
         raise PydanticCustomError("requirement", "must be true, false or a string, but is {found}", found)
     return value if isinstance(value, bool) else _level(value)
 
@@ -68,9 +66,7 @@ def _setting(value: Any) -> Any:
 LevelValue = Annotated[Any, PlainValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 Levels = Annotated[list[LevelValue], Field(min_length=1)]
 OneOrMoreLevels = Annotated[
-    Levels,
-    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
-    WithJsonSchema(_LEVELS_SCHEMA),
+    Levels, BeforeValidator(lambda value: value if isinstance(value, list) else [value]), WithJsonSchema(_LEVELS_SCHEMA)
 ]
 SettingValue = Annotated[Any, PlainValidator(_setting), WithJsonSchema(_LEVELS_SCHEMA)]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
@@ -207,8 +203,7 @@ class VariantTable(StrictTable):
     """What a level of the factor `variant` changes."""
 
     programs: dict[str, OneLine] = Field(
-        default_factory=dict,
-        description="The programs of platforms: platform, or platform.program = absolute path.",
+        default_factory=dict, description="The programs of platforms: platform, or platform.program = absolute path."
     )
     sysctl: dict[str, LevelValue] = Field(
         default_factory=dict, description="Settings of the kernel's network in the instances: 'net.ipv4.…' = value."

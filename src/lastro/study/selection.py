@@ -5,13 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lastro.errors import InputError, did_you_mean
-from lastro.study.design import combinations, why_no_fraction
+from lastro.study.design import check_placement, combinations, why_no_fraction
 from lastro.study.levels import find_levels, identity, known_names, level_from_text
 from lastro.study.model import MOST_BLOCKS, VARIANT, Exclusion, Factor, Level, ScenarioSchema, Study, baseline_among
-from lastro.study.placement import check_placement
 from lastro.study.problems import FieldError, shown
 from lastro.study.resolve import MAX_TRIALS, metrics_of
 from lastro.study.variants import any_change_applies, change_from_text, check_changes, values_in_variants
@@ -22,6 +20,11 @@ SAME_IN_VARIANTS = "the variants do not differ here"  # the reason why treatment
 def name_in(text: str) -> str:
     """Return the name in a text such as 'tcp_s=5'."""
     return text.partition("=")[0].strip()
+
+
+def options_of(texts: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the words of a command line for {option: its values}: each value follows its option."""
+    return [word for option, values in texts.items() for value in values for word in (option, value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,7 @@ class Selection:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that make these choices, except --profile, as a campaign stores them."""
-        words: list[str] = []
-        for option, texts in (("--only", self.only), ("--set", self.settings)):
-            for text in texts:
-                words += [option, text]
+        words = options_of({"--only": self.only, "--set": self.settings})
         if self.replicates is not None:
             words += ["--replicates", str(self.replicates)]
         if self.until_decided:
@@ -79,7 +79,11 @@ class Selection:
         for name, texts in _by_name("--set", self.settings).items():
             study = _with_setting(study, schema, name, texts)
         if self.replicates is not None:
-            study = _with_blocks(study, self.replicates)
+            n_trials = self.replicates * sum(1 for _ in combinations(study))
+            if not 1 <= self.replicates <= MOST_BLOCKS or n_trials > MAX_TRIALS:
+                hint = f"give at least 1; a study has at most {MAX_TRIALS:,} trials"
+                raise InputError(f"--replicates {self.replicates} is not possible", hint)
+            study = replace(study, design=study.design.with_blocks(self.replicates))
         if self.until_decided:
             if not study.sla:
                 hint = "add a table [sla] to the study, such as latency_p95 = '< 1 ms'"
@@ -116,23 +120,18 @@ def with_variants(study: Study, schema: ScenarioSchema, a: Sequence[str], b: Seq
     else:
         variants = {"a": _changes(study, schema, "--a", a), "b": _changes(study, schema, "--b", b)}
         if not (a or b):
-            raise InputError(
-                "nothing says what differs between a and b",
-                "such as --b runc=/opt/runc-1.2/runc, or --a cpus=1 --b cpus=2",
-            )
+            hint = "such as --b runc=/opt/runc-1.2/runc, or --a cpus=1 --b cpus=2"
+            raise InputError("nothing says what differs between a and b", hint)
         with_changes = replace(study, variants=variants)
         untouched = [levels for levels in combinations(study) if not any_change_applies(with_changes, levels)]
-        rules = [
-            Exclusion({name: (level,) for name, level in levels.items()}, SAME_IN_VARIANTS) for levels in untouched
-        ]
+        rules = [Exclusion.of(levels, SAME_IN_VARIANTS) for levels in untouched]
         variant = Factor(VARIANT.name, tuple(variants))
         changed = replace(with_changes, factors=(*study.factors, variant), exclusions=(*study.exclusions, *rules))
-        options = [word for option, texts in (("--a", a), ("--b", b)) for text in texts for word in (option, text)]
+        options = options_of({"--a": a, "--b": b})
         study = with_metrics(replace(changed, changes=(*study.changes, *options)), study, schema)
         if not any(combinations(study)):
-            raise InputError(
-                f"{shlex.join(options)} changes nothing in any treatment of {study.file}", "change another"
-            )
+            message = f"{shlex.join(options)} changes nothing in any treatment of {study.file}"
+            raise InputError(message, "change another")
     reference = study.design.baseline.get(VARIANT.name, variant.levels[0])
     design = replace(study.design, baseline={VARIANT.name: reference}, fraction="1", allocation="equal")
     return replace(study, design=design, sla={}, cost={}, require={}, wish={})
@@ -170,22 +169,20 @@ def _with_levels(study: Study, schema: ScenarioSchema, name: str, texts: Iterabl
         constant = name in study.settings
         hint = f"it is a constant: --set {name}=VALUE changes it" if constant else did_you_mean(name, factors)
         raise InputError(f"--only: {study.file} has no factor '{name}'", hint)
-    find = partial(_level, study, schema, factors[name])
+    by_identity = {identity(schema, name, level): level for level in factors[name].levels}
+
+    def find(text: str) -> Level:
+        try:
+            return by_identity[identity(schema, name, level_from_text(schema, name, text))]
+        except (FieldError, KeyError):
+            hint = did_you_mean(text, [str(level) for level in by_identity.values()])
+            raise InputError(f"--only: factor {name} of {study.file} has no level {shown(text)}", hint) from None
+
     wanted = {level for text in texts for level in find_levels(text.split(","), find)}
     factors[name] = Factor(name, tuple(level for level in factors[name].levels if level in wanted))
     remaining = tuple(factors.values())
     design = replace(study.design, baseline=baseline_among(study.design.baseline, remaining))
     return replace(study, factors=remaining, design=design)
-
-
-def _level(study: Study, schema: ScenarioSchema, factor: Factor, text: str) -> Level:
-    """Return the level of a factor that a text names. Raises: InputError if the factor does not have it."""
-    by_identity = {identity(schema, factor.name, level): level for level in factor.levels}
-    try:
-        return by_identity[identity(schema, factor.name, level_from_text(schema, factor.name, text))]
-    except (FieldError, KeyError):
-        hint = did_you_mean(text, [str(level) for level in factor.levels])
-        raise InputError(f"--only: factor {factor.name} of {study.file} has no level {shown(text)}", hint) from None
 
 
 def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[str]) -> Study:
@@ -217,14 +214,3 @@ def _chosen(study: Study) -> Mapping[str, object]:
     """Return the choices of a study as `ScenarioSchema.metrics_for` needs them."""
     factors = {factor.name: {level: level for level in factor.levels} for factor in study.factors}
     return {**study.settings, **factors, **values_in_variants(study.settings, study.variants)}
-
-
-def _with_blocks(study: Study, replicates: int) -> Study:
-    """Return the study with this number of blocks, or at most this number if a decision ends the campaign."""
-    n_trials = replicates * sum(1 for _ in combinations(study))
-    if not 1 <= replicates <= MOST_BLOCKS or n_trials > MAX_TRIALS:
-        raise InputError(
-            f"--replicates {replicates} is not possible",
-            f"give at least 1; a study has at most {MAX_TRIALS:,} trials",
-        )
-    return replace(study, design=study.design.with_blocks(replicates))

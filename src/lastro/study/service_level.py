@@ -102,9 +102,8 @@ class Cost:
         weights: dict[str, float] = {}
         for term in text.split("+"):
             if not (match := _TERM.fullmatch(term)):
-                raise InputError(
-                    f"'{text}' is not a cost", "write a metric, or a sum as in '0.04*chain_cpus + 0.01*latency_p99'"
-                )
+                hint = "write a metric, or a sum as in '0.04*chain_cpus + 0.01*latency_p99'"
+                raise InputError(f"'{text}' is not a cost", hint)
             weights[match[2]] = weights.get(match[2], 0.0) + float(match[1] or 1)
         if max(weights.values()) > MOST_MEASURED:
             raise InputError(f"--cost: a weight is above {MOST_MEASURED:g}", "write it in other units")

@@ -13,13 +13,13 @@ def _list_to_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _to_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-
 AsTuple = BeforeValidator(_list_to_tuple)  # strict models accept no list for a tuple
 NonEmptyLine = Annotated[OneLine, Field(min_length=1)]
-OneOrMore = Annotated[tuple[LevelValue, ...], Field(min_length=1), BeforeValidator(_to_tuple)]
+OneOrMore = Annotated[
+    tuple[LevelValue, ...],
+    Field(min_length=1),
+    BeforeValidator(lambda given: tuple(given) if isinstance(given, list | tuple) else (given,)),
+]
 Choice = dict[str, OneOrMore]  # {factor: levels}, may be empty; several levels of a factor mean the mean over them
 Side = Annotated[Choice, Field(min_length=1)]
 

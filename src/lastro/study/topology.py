@@ -12,6 +12,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -197,9 +198,8 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
         document = parse_toml(text)
     except ValueError as error:
         raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
-    unknown = sorted(set(document) - {"nodes", "link"})
-    if unknown:
-        raise InputError(f"{name}: unknown key {shown(unknown[0])}", "a topology file has `nodes` and [[link]]")
+    if unknown := set(document) - {"nodes", "link"}:
+        raise InputError(f"{name}: unknown key {shown(min(unknown))}", "a topology file has `nodes` and [[link]]")
     nodes, links = document.get("nodes", []), document.get("link", [])
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
@@ -213,10 +213,8 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
 def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collection[str]) -> tuple[str, str, int]:
     """Return the ends and the cost of a [[link]] table. Raises: InputError if it is not valid."""
     where, ends = f"{name}: link[{number}]", link.get("ends")
-    if set(link) - {"ends", "cost"}:
-        raise InputError(
-            f"{where}: unknown key {shown(min(set(link) - {'ends', 'cost'}))}", "a link has `ends` and `cost`"
-        )
+    if unknown := set(link) - {"ends", "cost"}:
+        raise InputError(f"{where}: unknown key {shown(min(unknown))}", "a link has `ends` and `cost`")
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise InputError(f"{where}.ends: must be the names of two routers", 'such as ends = ["a", "b"]')
     for end in ends if nodes else ():
@@ -229,14 +227,12 @@ def _cost(value: object, where: str) -> int:
     """Return the checked cost of a link, a whole number from 1 to 65535 (RFC 2328, appendix C.3).
 
     `where` names the link in errors. Raises: InputError for any other value."""
-    try:
+    cost = math.nan
+    with suppress(ValueError):
         cost = float(str(value))
-    except ValueError:
-        cost = math.nan
     if isinstance(value, bool) or not cost.is_integer() or not 1 <= cost <= 65_535:
-        raise InputError(
-            f"{where}: cost {shown(value)} is not a whole number from 1 to 65535", "omit it for the default of 10"
-        )
+        message = f"{where}: cost {shown(value)} is not a whole number from 1 to 65535"
+        raise InputError(message, "omit it for the default of 10")
     return int(cost)
 
 
@@ -252,12 +248,10 @@ def _parse_graphml(text: str, name: str) -> RouterTopology:
     known = frozenset(nodes)
     edges = [element for element in root.iter() if _tag(element) == "edge"]
     pairs = [(str(edge.get("source")), str(edge.get("target")), COST) for edge in edges]
-    for a, b, _ in pairs:
-        for end in (a, b):
-            if end not in known:
-                raise InputError(
-                    f"{name}: an edge ends at {shown(end)}, which is not a node", "add the node, or drop the edge"
-                )
+    for end in (end for a, b, _ in pairs for end in (a, b)):
+        if end not in known:
+            message = f"{name}: an edge ends at {shown(end)}, which is not a node"
+            raise InputError(message, "add the node, or drop the edge")
     return _topology(name, nodes, _without_repeats(pairs))
 
 
@@ -273,9 +267,8 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
         if words == [""]:
             continue
         if len(words) < 2 or len(words) > 3:
-            raise InputError(
-                f"{name}: line {number}: {len(words)} words instead of two names and an optional cost", _WANTED
-            )
+            message = f"{name}: line {number}: {len(words)} words instead of two names and an optional cost"
+            raise InputError(message, _WANTED)
         cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
         pairs.append((words[0], words[1], cost))
     return _topology(name, [end for a, b, _ in pairs for end in (a, b)], _without_repeats(pairs))
@@ -312,10 +305,8 @@ def _topology(
         raise _too_many(what, len(names))
     room = 1 << (_PREFIX - NETWORK.prefixlen)
     if len(pairs) > room:
-        raise InputError(
-            f"{what}: has {len(pairs)} links, but {NETWORK} has room for only {room} subnets",
-            "use a smaller part of it: each link needs its own subnet",
-        )
+        hint = "use a smaller part of it: each link needs its own subnet"
+        raise InputError(f"{what}: has {len(pairs)} links, but {NETWORK} has room for only {room} subnets", hint)
     number = {name: at for at, name in enumerate(names)}
     for a, b, _ in pairs:
         if a == b:
@@ -324,10 +315,8 @@ def _topology(
     cut_off = [name for name, cost in zip(names, topology.distances(0), strict=True) if math.isinf(cost)]
     if cut_off:
         some = ", ".join(map(shown, cut_off[:5])) + (" …" if len(cut_off) > 5 else "")
-        raise InputError(
-            f"{what}: is not connected: no path leads from {shown(names[0])} to {some}",
-            "add links, or use one connected part: routes across a gap never converge",
-        )
+        hint = "add links, or use one connected part: routes across a gap never converge"
+        raise InputError(f"{what}: is not connected: no path leads from {shown(names[0])} to {some}", hint)
     return topology
 
 

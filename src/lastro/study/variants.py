@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 
 from lastro.errors import did_you_mean
 from lastro.study import root_change
-from lastro.study.levels import (
-    check_level,
-    functions_in,
-    known_names,
-    level_from_text,
-    unknown_name,
-    written_parts,
-)
+from lastro.study.levels import check_level, functions_in, known_names, level_from_text, unknown_name, written_parts
 from lastro.study.model import SYSCTL, VARIANT, Level, ScenarioSchema, Study
 from lastro.study.own_function import OwnFunction
 from lastro.study.problems import FieldError, Problems, shown
@@ -75,10 +68,8 @@ def change_of_root(schema: ScenarioSchema, name: str, value: object, functions: 
     if not schema.roots and name != "parts":
         raise FieldError(f"scenario {schema.name} starts no instances, which have a root filesystem", "change another")
     if name == "git" and not any(function.repository for function in functions):
-        raise FieldError(
-            "no function of the study is built from a repository",
-            'add repository = "DIRECTORY" and build = ["COMMAND"] to its table [functions.NAME]',
-        )
+        hint = 'add repository = "DIRECTORY" and build = ["COMMAND"] to its table [functions.NAME]'
+        raise FieldError("no function of the study is built from a repository", hint)
     return {name: root_change.checked(name, value)}
 
 
@@ -184,8 +175,8 @@ def any_change_applies(study: Study, levels: Mapping[str, Level]) -> bool:
     """Return whether any variant's change applies to a treatment.
 
     A change of an option does not apply if the treatment does not use the part with the option."""
-    built = {function.name for function in study.functions if function.repository}
-    return any(_applies(study.config(levels), name, built) for changes in study.variants.values() for name in changes)
+    built, config = {function.name for function in study.functions if function.repository}, study.config(levels)
+    return any(_applies(config, name, built) for changes in study.variants.values() for name in changes)
 
 
 def _applies(config: Mapping[str, Level], name: str, built: set[str]) -> bool:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lastro.app import readings, served
-from lastro.app.readings import BUSY
-from lastro.app.served import Campaigns
+from lastro.app import served
+from lastro.app.served import BUSY, Campaigns
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import make_campaign
@@ -115,7 +114,7 @@ def test_a_history_is_judged_again_only_when_its_file_has_changed(
 
 
 def test_a_history_that_cannot_be_read_is_a_page_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "BUSY", 1e9)
+    monkeypatch.setattr(served, "BUSY", 1e9)
     file = tmp_path / "lastro-history.db"
     campaigns = Campaigns(tmp_path, ENGLISH)
     file.write_text("not a database")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, group_testbeds
-from lastro.app import fleet_check
+from lastro.app import fleets
 from lastro.cli import doctor, main
 from lastro.cli._fleet_lines import document, lines
 from lastro.errors import NeedsRoot
@@ -69,7 +69,7 @@ def test_its_exit_code_and_its_options(
     monkeypatch.setattr(doctor, "require_root", lambda command: None)
     (file := tmp_path / "fleet.toml").write_text('testbeds.lost.address = "h9"')
     for answer, code in (([LOST], 3), ([LOST, asked("a")], 0)):
-        monkeypatch.setattr(fleet_check, "ask", lambda fleet, wait, answer=answer: answer)
+        monkeypatch.setattr(fleets, "ask", lambda fleet, wait, answer=answer: answer)
         assert main(["doctor", "--fleet", str(file)]) == code
         assert f"{len(answer) - 1} of {len(answer)} testbeds can be used\n" in capsys.readouterr().out
     assert main(["doctor", "--fleet", str(file), "--quick"]) == 2
@@ -97,7 +97,7 @@ BUSY = AskedTestbed("again", ("again:22",), None, machines=frozenset("m"), reaso
 def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
     first, bea = replace(asked("ada"), machines=frozenset("m")), asked("bea")
     testbeds = [BUSY, bea, first] if second.startswith("in use") else [first, bea, replace(first, name="again")]
-    found = fleet_check.without_shared_hosts(testbeds)
+    found = fleets.without_shared_hosts(testbeds)
     assert [each.name for each in found] == [each.name for each in testbeds]
     refused = next(each for each in found if each.name == "again")
     assert refused.reason == "it uses the same host as testbed ada" and refused.remedy != BUSY.remedy
@@ -107,4 +107,4 @@ def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
 
 def test_a_host_in_use_by_others_is_that_of_its_testbed() -> None:
     testbeds = [replace(asked("ada"), machines=frozenset("n")), BUSY]
-    assert fleet_check.without_shared_hosts(testbeds) == testbeds
+    assert fleets.without_shared_hosts(testbeds) == testbeds

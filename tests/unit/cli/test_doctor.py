@@ -172,11 +172,11 @@ def test_every_part_is_tried_on_every_platform_and_told_before(capsys: pytest.Ca
 
 
 def test_platforms_by_name() -> None:
-    assert doctor._platforms(None) == sorted(registry.names("platform"))
-    assert doctor._platforms(["runc", "native", "runc"]) == ["runc", "native"]
-    assert doctor._platforms(["docker:storage=vfs"]) == ["docker:storage=vfs"]
+    assert wanted().platforms == sorted(registry.names("platform"))
+    assert wanted("--platform", "runc", "--platform", "native", "--platform", "runc").platforms == ["runc", "native"]
+    assert wanted("--platform", "docker:storage=vfs").platforms == ["docker:storage=vfs"]
     with pytest.raises(InputError, match="no platform is named 'dokcer'") as caught:
-        doctor._platforms(["dokcer"])
+        wanted("--platform", "dokcer")
     assert "did you mean 'docker'?" in str(caught.value.hint)
 
 

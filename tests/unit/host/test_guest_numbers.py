@@ -25,7 +25,7 @@ from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, load_data, load_together
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.builders.claims import JudgedClaims
 from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
@@ -46,6 +46,7 @@ from lastro.results.export import to_csv
 from lastro.results.members import Member
 from lastro.results.provenance import Provenance
 from lastro.results.samples import Metric, depends_on_speed
+from lastro.results.segments import change_texts
 from lastro.results.store import Store
 from lastro.words.campaign import place, premises
 from lastro.words.claims import reason_text
@@ -264,12 +265,12 @@ def test_a_guest_on_another_machine_is_another_host() -> None:
     assert named_facts(below(PROVENANCE, "ada"))["host"] == PROVENANCE["host"]["hostname"], (
         "the controller of a real host"
     )
-    assert changes_between(here, below(TCG, "ada")) == []
-    assert changes_between(here, there) == [
+    assert changed_facts(here, below(TCG, "ada")) == {}
+    assert change_texts(changed_facts(here, there)) == [
         "host was ada, is bea",
         "ID of the machine below the guest was id of ada, is id of bea",
     ]
-    assert changes_between(below(PROVENANCE, "ada"), below(PROVENANCE, "bea")) == []
+    assert changed_facts(below(PROVENANCE, "ada"), below(PROVENANCE, "bea")) == {}
 
 
 def of(directory: Path, provenance: dict[str, Any], shift: float = 1.0, **study: Any) -> CampaignResults:

@@ -24,7 +24,7 @@ from lastro.analysis.compare import compare
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import machine
 from lastro.app.contents import content_of, load_data
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.attachments.ovs import Ovs
 from lastro.builders.claims import JudgedClaims
 from lastro.builders.data.claims import claims_document
@@ -49,6 +49,7 @@ from lastro.platforms.native import Native
 from lastro.render.html import html
 from lastro.results.export import to_csv
 from lastro.results.provenance import Provenance
+from lastro.results.segments import change_texts
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
@@ -362,6 +363,10 @@ def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[s
     assert verdicts["tcg"].verdict == "untestable here" and "emulated" in str(verdicts["tcg"].why_not[0])
     assert verdicts["host"].verdict == verdicts["kvm"].verdict == "contradicted"
     assert claims_document(JudgedClaims(claims, (verdicts["tcg"],), reports["tcg"]))["guest"]["emulated"] is True
+
+
+def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return change_texts(changed_facts(before, now))
 
 
 def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:

@@ -26,12 +26,11 @@ from lastro.scenarios.shared.chain import _segments, deployed, hops_of
 from lastro.scenarios.shared.flow import crossing_reasons
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, FunctionRow, in_row
 from lastro.scenarios.shared.on_chain import OnChain, functions_level, hosts_levels, starts_s
-from lastro.study.design import treatments
+from lastro.study.design import contradiction, treatments
 from lastro.study.json_schema import json_schema
 from lastro.study.levels import check_level
 from lastro.study.load import parse
 from lastro.study.model import Study
-from lastro.study.placement import contradiction
 from lastro.study.problems import FieldError
 from lastro.study.selection import Selection, with_variants
 from lastro.testing.attachments import unstarted

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError, Unavailable
 from lastro.instruments.base import Workload
 from lastro.scenarios.base import make_part, schemas
@@ -23,7 +22,7 @@ def study(rest: str = "", factors: str = 'instrument = ["sysbench-cpu"]') -> Stu
 
 
 def levels(of: Study) -> list[str]:
-    configs = [configuration(of, treatment) for treatment in design.treatments(of)]
+    configs = [of.config(treatment.levels) for treatment in design.treatments(of)]
     return sorted({part_level(config, "instrument") for config in configs})
 
 

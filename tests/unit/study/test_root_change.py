@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError
 from lastro.scenarios.base import schemas
 from lastro.study.design import treatments
@@ -29,7 +28,7 @@ def study(text: str) -> Study:
 
 def test_a_variant_has_another_root_filesystem_and_the_reference_has_that_of_the_study() -> None:
     found = study(BOTH + '[variants.after]\nrelease = "trixie"\npackages = ["jq", "nftables"]\ngit = "v1"\n')
-    before, after = (RootChange.of(configuration(found, each)) for each in treatments(found))
+    before, after = (RootChange.of(found.config(each.levels)) for each in treatments(found))
     assert before == UNCHANGED and not before
     assert after == RootChange("trixie", ("jq", "nftables"), "", "v1")
     assert str(after) == "release = trixie; packages = jq, nftables; git = v1"

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from lastro.analysis.variants import variant_test
-from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError
 from lastro.platforms.base import Platform
 from lastro.platforms.oci import OciPlatform
@@ -40,7 +39,7 @@ def test_what_a_variant_changes_enters_the_configuration_of_its_treatments() -> 
         'sysctl = { "net.ipv4.tcp_congestion_control" = "reno", "net.core.somaxconn" = 9 }\n'
         'settings = { tcp_s = 3, "function.firewall.rules" = 500 }\n'
     )
-    before, after = (configuration(found, each) for each in treatments(found))
+    before, after = (found.config(each.levels) for each in treatments(found))
     assert before["tcp_s"] != 3 and after["tcp_s"] == 3 and after["function.firewall.rules"] == 500
     assert sysctls_of(after) == {"net.ipv4.tcp_congestion_control": "reno", "net.core.somaxconn": "9"}
     assert not sysctls_of(before) and set(after) - set(before) >= {"platform.runc.program"}
@@ -89,7 +88,7 @@ def test_equal_variants_are_an_a_a_campaign_and_a_study_keeps_its_own_reference(
 def test_a_profile_changes_no_variant() -> None:
     found = study(BOTH + "[variants.after.settings]\ntcp_s = 3\n[profiles.quick]\ntcp_s = 1\n")
     quick = Selection("quick").of(found, SCHEMAS["chain"])
-    assert [configuration(quick, each)["tcp_s"] for each in treatments(quick)] == [1, 3]
+    assert [quick.config(each.levels)["tcp_s"] for each in treatments(quick)] == [1, 3]
 
 
 @pytest.mark.parametrize(

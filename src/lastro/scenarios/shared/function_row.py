@@ -13,9 +13,9 @@ from lastro.errors import Unavailable
 from lastro.functions.base import IMPLEMENTATIONS, MOST_CHAINS, CounterReading, ForwardingPath, Function
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.instance_spec import FUNCTION
+from lastro.study.design import EACH, TOGETHER
 from lastro.study.levels import MOST_HOPS
 from lastro.study.model import Setting
-from lastro.study.placement import EACH, TOGETHER
 
 LENGTH = Setting("length", 1, "how often the function, or the chain of functions, comes in a row", 1, MOST_HOPS)
 CHAINS = Setting("chains", 1, "copies of the chain that carry the traffic at the same time", 1, MOST_CHAINS)

@@ -46,6 +46,7 @@ from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import from_plain
+from lastro.study.design import contradiction
 from lastro.study.levels import (
     NONE,
     functions_in,
@@ -58,7 +59,6 @@ from lastro.study.levels import (
     split_platform,
 )
 from lastro.study.model import Level, Setting
-from lastro.study.placement import contradiction
 from lastro.testbed import Testbed
 
 PROFILE = "profile"  # the calibration that measures the needs of the undisturbed chain
