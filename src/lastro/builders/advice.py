@@ -40,8 +40,7 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, place_of
-from lastro.words.claims import verdict_text
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text, verdict_text
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent

@@ -17,11 +17,14 @@ from lastro.words.claims import (
     VERDICT_MARKS,
     VERDICT_WORDS,
     contradiction_text,
+    evidence_text,
+    explanation,
+    measured_text,
     published_text,
     reason_text,
+    tally_text,
     verdict_text,
 )
-from lastro.words.claims_text import evidence_text, explanation, measured_text, tally_text
 from lastro.words.language import Language
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.words import claims as claim_words
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, metric_heading, percent, ratio_text

@@ -11,15 +11,14 @@ from lastro import document as doc
 from lastro import papers
 from lastro.analysis.decision import decision_of
 from lastro.analysis.suite_decision import suite_decision_of
-from lastro.builders.content import Content
+from lastro.builders.conditions import gap_notes
+from lastro.builders.content import Content, notices, tiles_of
 from lastro.builders.decision import short_answer
-from lastro.builders.gap_notes import gap_notes
 from lastro.builders.page_figures import planned_figures, svgs_of
-from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.builders.suite_decision import suite_decision_section
 from lastro.words import campaign as words
-from lastro.words.claims_text import explanation, tally_text
+from lastro.words.claims import explanation, tally_text
 from lastro.words.language import Language
 from lastro.words.opening import opening
 

@@ -26,7 +26,7 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
     elif args.json:
         print(json_text({"trial": topology.trial, "attempt": topology.attempt, **asdict(topology.topology)}))
     else:
-        from lastro.words.topology_text import topology_lines
+        from lastro.words.topology import topology_lines
 
         width = terminal_width()
         head = [_title(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]

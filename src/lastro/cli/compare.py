@@ -153,8 +153,7 @@ def _is_same(a: Path, b: Path) -> bool:
 
 def _print(args: argparse.Namespace, comparison: Comparison) -> None:
     from lastro.builders.compare import compare_blocks
-    from lastro.builders.compare_github import workflow_commands
-    from lastro.builders.data.comparison import document
+    from lastro.builders.data.comparison import document, workflow_commands
 
     say = language(args.lang)
     if args.json or args.format == "text":

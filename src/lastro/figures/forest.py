@@ -13,10 +13,9 @@ from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
 from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
-from lastro.words.campaign import title_with_place
+from lastro.words.campaign import place_of, title_with_place
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, no_exponent, percent, ratio_range, ratio_text
-from lastro.words.pool import place, ratio_on
+from lastro.words.numbers import VERDICT_MARKS, no_exponent, percent, ratio_on, ratio_range, ratio_text
 
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 
@@ -25,7 +24,7 @@ def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
     """Yield the plan of a forest plot for each metric and factor; its `draw` returns None if no host has a ratio.
 
     If a host was a guest, each title says so."""
-    measured = place(pooled, say)
+    measured = place_of([host.report.guest for host in pooled.hosts], say)
     for at, metric in enumerate(pooled.metrics):
         for factor, effects in itertools.groupby(pooled.of(metric), key=lambda effect: effect.factor):
             title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)

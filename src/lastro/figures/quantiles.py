@@ -13,8 +13,8 @@ import numpy as np
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.histograms import PooledHistogram, pooled_histograms
 from lastro.analysis.remarks import BY_SIZE_OF_POOLED, marks_by_metric, values_lost_by_size
+from lastro.figures.scenario import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import GREY, PALETTE, STROKES, colour_of, marker_of
 from lastro.figures.text import safe
 from lastro.figures.xy import ACROSS, Look, Plot, PlotAxis, PlotLine, PlotPanel, draw_plot

@@ -12,8 +12,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import Findings, MetricFindings, MissingTreatments, findings, level_groups
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.stats.notes import N_
-from lastro.words.hops import hop_sentences
-from lastro.words.interference import interference_sentences
+from lastro.words.interference import hop_sentences, interference_sentences
 from lastro.words.language import Language
 from lastro.words.numbers import mean_text
 from lastro.words.pairs import PairPhrases, undecided_text, with_aliases

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from lastro.analysis.campaign import Cell, Row
+from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.verdicts import Verdict
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -252,3 +253,8 @@ def _decimals(value: float, step: float) -> int:
     if step:
         return max(0, -math.floor(math.log10(step) + 1e-9))
     return len(f"{Decimal(f'{value:.4g}').normalize():f}".partition(".")[2])
+
+
+def ratio_on(effect: HostEffect, say: Language) -> str:
+    """Format the ratio on one host, or why that host has none."""
+    return ratio_text(effect.ratio, say) if effect.ratio else "; ".join(map(say.note, effect.absent_because))

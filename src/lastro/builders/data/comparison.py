@@ -1,4 +1,4 @@
-"""A comparison of two campaigns, for programs: one JSON document, and JUnit XML for CI systems.
+"""A comparison of two campaigns, for programs: one JSON document, JUnit XML, and annotations for GitHub Actions.
 
     format       "lastro-compare/1"
     a, b         the campaigns' directories
@@ -34,7 +34,11 @@ A value that does not exist is null, never absent and never NaN.
 
 JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
 properties: `differs` for each difference between A and B, and `guest` with sentences on the guest if a campaign ran in
-one. With --fail-changed-host, a testsuite `host` has one testcase."""
+one. With --fail-changed-host, a testsuite `host` has one testcase.
+
+Annotations for GitHub Actions are workflow commands, one per line. GitHub shows ten errors per step
+(docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line each; the tenth line counts the
+remaining errors."""
 
 from __future__ import annotations
 
@@ -50,13 +54,16 @@ from lastro.stats.margins import GateTest
 from lastro.words.comparison import (
     changed_host_text,
     comparison_notes,
+    difference_lines,
     differences,
+    gate_conclusion,
     guest_notes,
     label,
     not_compared,
     why_unmatched,
 )
 from lastro.words.estimates import p_text
+from lastro.words.language import ENGLISH
 from lastro.words.numbers import ratio_text
 
 FORMAT = "lastro-compare/1"
@@ -190,3 +197,40 @@ def figures(cell: ComparedCell) -> str:
     return (
         f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}: {cell.outcome}"
     )
+
+
+_MOST = 9  # errors with a line each
+
+
+def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
+    """Return the workflow commands: an error for each regression, worst first, or a notice with the gate's conclusion.
+
+    With `fail_lost`, a cell that A measured and B did not is an error, too. With --fail-changed-host, a changed host is
+    an error; without it, a warning lists what else differs between A and B. Notices say which campaign ran in a guest.
+    The list is empty if there are no errors and no gate."""
+    failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
+    changed = changed_host_text(comparison)
+    most = _MOST - bool(changed)
+    lines = [_failed(cell) for cell in failed[:most]]
+    if changed:
+        lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
+    if len(failed) > most:
+        lines.append(_command("error", "lastro compare", f"and {ENGLISH.count(len(failed) - most, 'more failure')}"))
+    if not failed and (text := gate_conclusion(comparison)):
+        lines.append(_command("notice", "lastro compare", text))
+    if not changed and lines and (differing := "; ".join(difference_lines(comparison))):
+        lines.append(_command("warning", "lastro compare", f"A and B differ: {differing}"))
+    return [*lines, *(_command("notice", "lastro compare", note) for note in guest_notes(comparison) if lines)]
+
+
+def _failed(cell: ComparedCell) -> str:
+    title = f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {label(cell)}"
+    return _command("error", title, figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}")
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -76,7 +76,7 @@ from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
-from lastro.figures.scenario_additions import growth_of
+from lastro.figures.scenario import growth_of
 from lastro.results.rows import Attempt
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
