@@ -62,11 +62,8 @@ def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[s
 
     `kind` is the state, which selects the colour of the number; it is empty for treatments, and where the number is
     zero."""
-    states = (
-        ("valid", say("valid trials")),
-        ("invalid", say("invalid trials")),
-        ("unavailable", say("trials unavailable here")),
-    )
+    states = [("valid", say("valid trials")), ("invalid", say("invalid trials"))]
+    states.append(("unavailable", say("trials unavailable here")))
     tiles = [(sum(len(report.rows) for report in reports), say("treatments"), "")]
     tiles += [(sum(report.progress.counts.get(state, 0) for report in reports), text, state) for state, text in states]
     waiting = sum(map(words.waiting, reports))

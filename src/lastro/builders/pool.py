@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lastro.analysis.claims import tally
 from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledStudy
 from lastro.builders.content import notices
 from lastro.builders.page_figures import NO_FIGURES, PageFigures
 from lastro.builders.stat_tables import claims_table
 from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.figures.forest import ratio_on
 from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.pooling import FEWEST
 from lastro.words import numbers as formats
 from lastro.words.campaign import place_of, premises, title_with_place
-from lastro.words.claims import TALLY_WORDS
+from lastro.words.claims import counts_text
 from lastro.words.estimates import difference_text, numeric, p_text
 from lastro.words.language import Language
 from lastro.words.phrases import join_names, merged_sentences
@@ -59,9 +59,6 @@ def pool_blocks(pooled: PooledStudy, say: Language, page_figures: PageFigures = 
         yield captioned(pooled_claims_table(pooled.claims, say))
     yield Heading(say("How to read it"), "reading")
     yield Items(tuple(notes(pooled, say)))
-
-
-# Sentences
 
 
 def opening_sentences(pooled_study: PooledStudy, say: Language) -> Iterator[str]:
@@ -143,9 +140,6 @@ def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
     )
 
 
-# Tables
-
-
 def hosts_table(pooled: PooledStudy, say: Language) -> Table:
     names = (N_("kernel"), N_("CPU model"), N_("CPUs"), "Lastro")
     rows = []
@@ -193,7 +187,7 @@ def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     for effect in pooled.of(metric):
         if effect.between_hosts:
             ratios = [
-                f"{pooled.hosts[host_effect.host].name}: {formats.ratio_on(host_effect, say)}"
+                f"{pooled.hosts[host_effect.host].name}: {ratio_on(host_effect, say)}"
                 for host_effect in effect.hosts
                 if host_effect.effect
             ]
@@ -208,7 +202,7 @@ def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
 def hosts_effects_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     """Return the table of the ratios of a metric on every host, with the reason where a host has no ratio."""
     rows = tuple(
-        (_label(effect, say), pooled.hosts[host_effect.host].name, formats.ratio_on(host_effect, say))
+        (_label(effect, say), pooled.hosts[host_effect.host].name, ratio_on(host_effect, say))
         for effect in pooled.of(metric)
         for host_effect in effect.hosts
     )
@@ -220,11 +214,7 @@ def hosts_effects_table(pooled: PooledStudy, metric: Metric, say: Language) -> T
 def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
     """Return the table of claims judged over all hosts, with the verdicts of single hosts: '3 reproduced, …'."""
     table = claims_table([claim.pooled for claim in claims], "", say)
-    verdicts = [
-        ", ".join(say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(claim.on_each).items() if n)
-        for claim in claims
-    ]
-    rows = tuple((*row, text) for row, text in zip(table.rows, verdicts, strict=True))
+    rows = tuple((*row, counts_text(claim.on_each, say)) for row, claim in zip(table.rows, claims, strict=True))
     note = say(
         "Judged by the mean over hosts, with p corrected by Holm’s method for the claims of the file; n counts hosts. "
         "The last column counts the verdicts of the hosts, each judged alone."

@@ -113,20 +113,16 @@ def _title(shown: _ShownResults) -> Iterator[doc.Block]:
     else:
         treatments, trials = say.count(len(report.rows), "treatment"), say.count(report.progress.n_trials, "trial")
         tally = f"{treatments}, {trials}: {words.counts_text(report.progress.counts, say)}"
+        n, n_all, scope = len(shown.rows), len(report.rows), []
+        if n < n_all:
+            scope.append(say("{n} of {treatments} shown", n=n, treatments=say.count(n_all, "treatment")))
+        if shown.ranked and shown.decision and shown.decision.question.cost:
+            scope.append(say("sorted by the service levels: what holds them first, the cheapest at the top"))
+        elif shown.ranked:
+            scope.append(say("sorted by the service levels: what holds them first"))
         yield doc.Title(title)
-        yield doc.Items((tally, *words.premises(report, say), *_table_scope(shown)))
+        yield doc.Items((tally, *words.premises(report, say), *scope))
     yield from notices(say, unfinished=shown.form in ("page", "short") and not report.progress.finished)
-
-
-def _table_scope(shown: _ShownResults) -> Iterator[str]:
-    """Yield how many treatments the table shows, if not all, and that it is sorted by the decision, if it is."""
-    say, n, treatments = shown.say, len(shown.rows), len(shown.report.rows)
-    if n < treatments:
-        yield say("{n} of {treatments} shown", n=n, treatments=say.count(treatments, "treatment"))
-    if shown.ranked and shown.decision and shown.decision.question.cost:
-        yield say("sorted by the service levels: what holds them first, the cheapest at the top")
-    elif shown.ranked:
-        yield say("sorted by the service levels: what holds them first")
 
 
 def _with_place(tables: Iterable[doc.Table], shown: _ShownResults) -> tuple[doc.Table, ...]:
@@ -146,7 +142,7 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
         yield from doc.section(say("Figures"), doc.Figures(figures))
         return
     title = say("How metrics vary with numeric factors")
-    drawn = {(metric.metric, metric.factor): metric.figure for metric in shown.figures if metric.kind == "curve"}
+    drawn = {(each.plan.metric, each.plan.factor): each.figure for each in shown.figures if each.plan.kind == "curve"}
     tables = {key: table_with_place(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
     yield from doc.section(title, doc.Figures(curves), anchor="curves", short=say("Curves"))
@@ -159,7 +155,6 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _effects(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the sections on effects and on interactions, without empty sections."""
     metrics, say = shown.content.analysis.metrics, shown.say
     effects = _with_place((effects_table(metric, say) for metric in metrics), shown)
     numbers = _figures_with_tables(shown.figures.of("effects"), effects, say)
@@ -247,7 +242,7 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
         yield doc.Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
         yield from _with_place([conditions.invalid_table(report, say)], shown)
     if not report.progress.finished:
-        yield doc.Paragraph(words.not_run_yet(report, say))
+        yield doc.Paragraph(say("{trials} not run yet.", trials=say.count(words.waiting(report), "trial")))
     elif nothing:
         yield doc.Paragraph(say(words.NOTHING_MISSING))
 
@@ -271,14 +266,9 @@ def _time_course(shown: _ShownResults) -> Iterator[doc.Block]:
     sentences = doc.Items(
         tuple(text for metric in analysis.metrics for text in time_sentences(metric, analysis.alpha, say))
     )
-    events = doc.Table(
-        "events",
-        "",
-        ("UTC", say("event"), say("what")),
-        tuple((at.replace("T", " ").removesuffix("Z"), say(kind), text) for at, kind, text in report.events),
-        long=frozenset({2}),
-        whole=True,
-    )
+    columns = ("UTC", say("event"), say("what"))
+    rows = tuple((at.replace("T", " ").removesuffix("Z"), say(kind), text) for at, kind, text in report.events)
+    events = doc.Table("events", "", columns, rows, long=frozenset({2}), whole=True)
     if not report.attempts:
         yield doc.Paragraph(say("No trial has run yet."))
     yield doc.Figures(shown.figures.of("course"), beside=tuple(filter(None, (sentences, events))))
@@ -298,7 +288,6 @@ def _growth(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the residual differences between platforms, the provenance, and the noise floor of the host."""
     report, say = shown.report, shown.say
     yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:

@@ -28,22 +28,25 @@ def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ..
     """Return sentences on a metric: the factor that explains most, the largest effect, interactions, comparisons.
 
     The first sentences warn of a second mode and of lost trials, which restrict the use of the means."""
-    return (
-        *mode_sentences(metric, say),
-        *lost_sentences(metric, say),
-        *_effect_sentences(metric, say),
-        *_comparison_sentences(metric, say),
-    )
+    caveats = (*mode_sentences(metric, say), *lost_sentences(metric, say))
+    return (*caveats, *_effect_sentences(metric, say), *_comparison_sentences(metric, say))
 
 
 def _effect_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield what cannot be estimated, the leading factor, the largest effect, and the interactions."""
     if metric.anova is None and metric.why_none is not None:
         yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
     if metric.bounded:
         treatments = say.count(metric.bounded, "treatment")
         yield say("Left out of effects and comparisons, because only a lower bound is known: {n}.", n=treatments)
-    yield from _leading(metric, say)
+    if metric.anova is not None and metric.headline.factor is not None:
+        yield say(
+            "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
+            factor=effect_name(metric, (metric.headline.factor,), say),
+            share=percent(metric.headline.explained or 0.0, say, decimals=1),
+            of_variation=of_variation(metric, say),
+            residual=residual_words(metric.anova, say),
+            noise=percent(metric.anova.residual.explained, say, decimals=1),
+        )
     yield from _widest(metric, say)
     for interaction in metric.interactions:
         yield say(
@@ -54,20 +57,6 @@ def _effect_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             share=percent(interaction.explained, say, decimals=1),
             of_variation=of_variation(metric, say),
         )
-
-
-def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield a sentence on the factor that explains most of the variation; nothing without an analysis of variance."""
-    if metric.anova is None or metric.headline.factor is None:
-        return
-    yield say(
-        "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
-        factor=effect_name(metric, (metric.headline.factor,), say),
-        share=percent(metric.headline.explained or 0.0, say, decimals=1),
-        of_variation=of_variation(metric, say),
-        residual=residual_words(metric.anova, say),
-        noise=percent(metric.anova.residual.explained, say, decimals=1),
-    )
 
 
 def residual_words(anova: Anova, say: Language) -> str:
@@ -138,33 +127,27 @@ def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
     if known:
         floors = ", ".join(f"{name} {percent(floor, say, decimals=1)}" for name, floor in known)
         return say("Equal treatments rarely differ on this host by more than the noise floor: {floors}.", floors=floors)
-    return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
-
-
-NO_FLOOR = N_(
-    "The noise floor of this host is not known; the command lastro noise-floor measures it by comparing the baseline "
-    "with itself."
-)
+    unknown = N_(
+        "The noise floor of this host is not known; the command lastro noise-floor measures it by comparing the "
+        "baseline with itself."
+    )
+    return say(unknown) if any(metric.n for metric in analysis.metrics) else ""
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     """Yield a sentence on the drift of a metric, and one if trials close in time are significantly correlated."""
-    yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
-
-
-def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    yield from filter(None, [drift_sentence(metric, alpha, say)])
     serial = metric.serial
-    if serial is None or serial.p >= alpha or not serial.matters:
-        return ""
-    return say(
-        "{metric}: trials close in time are correlated (autocorrelation {r}, p {p}). So {n} trials of a treatment "
-        "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
-        metric=metric.metric.name,
-        r=say.number(f"{serial.lag1:.2f}"),
-        p=p_text(serial.p, say, sign=True),
-        n=say.integer(serial.trials),
-        k=say.number(f"{serial.counts_as:.1f}"),
-    )
+    if serial is not None and serial.p < alpha and serial.matters:
+        yield say(
+            "{metric}: trials close in time are correlated (autocorrelation {r}, p {p}). So {n} trials of a treatment "
+            "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
+            metric=metric.metric.name,
+            r=say.number(f"{serial.lag1:.2f}"),
+            p=p_text(serial.p, say, sign=True),
+            n=say.integer(serial.trials),
+            k=say.number(f"{serial.counts_as:.1f}"),
+        )
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
@@ -200,9 +183,8 @@ def metric_summary(metric: MetricAnalysis, say: Language) -> str:
         parts.append(say("{factor} explains {share}", factor=factor, share=share))
     if metric.comparisons:
         n = say.count(len(metric.comparisons), "comparison")
-        parts.append(
-            say("{comparisons}, {different} of them significant", comparisons=n, different=metric.headline.different)
-        )
+        text = N_("{comparisons}, {different} of them significant")
+        parts.append(say(text, comparisons=n, different=metric.headline.different))
     return "; ".join(parts)
 
 

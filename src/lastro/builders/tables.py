@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
-from lastro.analysis.curves import Curve, Panel, curves
-from lastro.analysis.growth import Growth
+from lastro.analysis.curves import Curve, curves
 from lastro.analysis.searches import Search, SearchEnding
 from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.content import Content
@@ -32,17 +32,15 @@ def results_table(content: Content, view: MetricView) -> Table:
     report, say = content.report, content.say
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=formats.percent(view.confidence, say))
+    rows = []
+    for row, cell in view:
+        result = _result(row, cell, say, (row.treatment.index, view.index) in content.under_floor)
+        rows.append((*levels_of(report, row, say), *result))
     return Table(
         f"results-{view.index + 1}",
         formats.metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
-        tuple(
-            (
-                *levels_of(report, row, say),
-                *_result(row, cell, say, (row.treatment.index, view.index) in content.under_floor),
-            )
-            for row, cell in view
-        ),
+        tuple(rows),
         right=frozenset({len(factors), len(factors) + 1}),  # n and the mean
         note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
     )
@@ -52,17 +50,13 @@ def ratios_table(content: Content) -> Table:
     """Return a table of the treatments that can run here: for each metric the ratio or, without a ratio, the mean."""
     report, say, under = content.report, content.say, content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    rows = tuple(
-        (
-            *levels_of(report, row, say),
-            n_text(row, say),
-            *(_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells)),
-        )
-        for row in report.rows
-        if row.status != "unavailable"
-    )
+    rows = []
+    for row in report.rows:
+        if row.status != "unavailable":
+            ratios = (_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells))
+            rows.append((*levels_of(report, row, say), n_text(row, say), *ratios))
     right = frozenset(range(len(factors), len(factors) + 1 + len(report.metrics)))
-    return Table("ratios", "", (*factors, "n", *map(formats.metric_heading, report.metrics)), rows, right)
+    return Table("ratios", "", (*factors, "n", *map(formats.metric_heading, report.metrics)), tuple(rows), right)
 
 
 def n_text(row: Row, say: Language) -> str:
@@ -112,25 +106,28 @@ def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str]
     """Return the means of each curve as a table, as in papers: {(index of the metric, factor of the curve): table}.
 
     The levels of that factor are numbers; each level of another factor is a line of the curve."""
-    all_curves = curves(report)
-    return {
-        (view.index, curve.factor): _curve_table(view, curve, say)
-        for view in report.views
-        for curve in all_curves
-        if curve.measures(view)
-    }
+    shown = ((view, curve) for view, curve in product(report.views, curves(report)) if curve.measures(view))
+    return {(view.index, curve.factor): _curve_table(view, curve, say) for view, curve in shown}
 
 
 def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
     """Return the table of a curve; its columns are the numbers or the lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
     numbers_as_columns, has_panels = len(labels) <= len(names), len(curve.panels) > 1
+
+    def text(row: Row | None) -> str:
+        if row is None:
+            return "—"  # the study does not have the treatment
+        cell = view.of(row)
+        return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
+
     rows: list[tuple[str, ...]] = []
     for panel in curve.panels:
-        cells = _curve_cells(panel, view, curve, say)
+        rows_by_line, no_rows = {line.name: line.rows for line in panel.lines}, (None,) * len(labels)
+        cells = {name: [text(row) for row in rows_by_line.get(name, no_rows)] for name in names}
         first = panel.levels if has_panels else ()
         if numbers_as_columns:
-            rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
+            rows += [(*first, name, *cells[name]) for name in names]
         else:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
     head = curve.lines or say("treatment") if numbers_as_columns else curve.factor
@@ -147,22 +144,6 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
         frozenset(range(fixed, fixed + len(columns))),
         note=" — ".join((*same, heading, words.metric_note(view.metric, say), *_legends(view, say))),
     )
-
-
-def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {name of a line: a text for each number of the curve}.
-
-    A text is the mean, or why it is missing; a dash if the study does not have the treatment."""
-    rows_by_line = {line.name: line.rows for line in panel.lines}
-    no_rows = (None,) * len(curve.labels)
-    return {name: [_curve_cell(row, view, say) for row in rows_by_line.get(name, no_rows)] for name in curve.line_names}
-
-
-def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
-    if row is None:
-        return "—"
-    cell = view.of(row)
-    return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
 
 
 def _mean(cell: Cell, say: Language) -> str:
@@ -182,22 +163,18 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
     columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
     tables: list[Table] = []
     for view in report.views:
-        title = say("Growth of {metric}", metric=formats.metric_heading(view.metric))
-        rows = tuple(
-            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
-            for row in growths.rows
-        )
+        title, rows = say("Growth of {metric}", metric=formats.metric_heading(view.metric)), []
+        for row in growths.rows:
+            cells = (say("not measured"), *["—"] * (len(sized.measures) + 1))
+            if (growth := row.metrics[view.index]) is not None:
+                ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+                against = (growth_text(relation, say) for relation in growth.against.values())
+                cells = ("; ".join(sizes_text(growth)), ratio, *against)
+            rows.append((*(row.levels or (say("the only treatment"),)), *cells))
         right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
         note = "" if tables else say(sized.explanation)
-        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note, dense=True))
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, tuple(rows), right, long, note, dense=True))
     return tuple(tables)
-
-
-def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
-    if growth is None:
-        return say("not measured"), *["—"] * (n_measures + 1)
-    ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
-    return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
 
 
 def searches_table(report: CampaignResults, search: Search, say: Language) -> Table:

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import lastro.figures.xy as xy
 from lastro.analysis.as_published import MatchedBars, MatchedLines, PublishedBar, PublishedPanel
 from lastro.analysis.campaign import CampaignResults
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scenario import aligned_values, attempts_of, mean_line
 from lastro.figures.style import GREY, SMALL_PT, axis_title, colour_of, is_narrow, page_in
 from lastro.figures.text import chars, width_em, wrapped
-from lastro.figures.xy import (
-    ACROSS,
-    Item,
-    Look,
-    PanelRule,
-    Plot,
-    PlotAxis,
-    PlotBar,
-    PlotLine,
-    PlotNote,
-    PlotPanel,
-    Whiskers,
-    draw_plot,
-)
 from lastro.results.additions import AlignedSeries
 from lastro.study.model import Levels
 from lastro.words.language import Language
@@ -32,7 +19,7 @@ from lastro.words.published import combination_text, marks_of, title_of
 
 _AXIS_IN = 0.6  # at the left of a panel, for its numbers and its name
 _GROUP = 0.8  # of the distance between two groups, for the bars of one
-_MARK: Look = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew": 1.1, "zorder": 4, "linestyle": "none"}
+_MARK = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew": 1.1, "zorder": 4, "linestyle": "none"}
 
 
 def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure | None:
@@ -49,58 +36,50 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
     room = chars((page_in() / across - _AXIS_IN) / n_groups, SMALL_PT) - 1.5
     names = " · ".join(dict.fromkeys(name for group in matched.figure.groups for name in group))
     ticks = [(float(at), wrapped(text, room)) for at, text in enumerate(texts)]
-    x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
+    x = xy.PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
     panels = [_panel(panel, x, len(matched.figure.bars), say) for panel in matched.panels]
     level = percent(confidence, say)
+    diamond = say("diamond: published") if any(map(marks_of, matched.panels)) else ""
+    if any(mark.relative for panel in matched.panels for mark in marks_of(panel)):
+        diamond = say("diamond: the published ratio or difference, applied to the mean that the source compares with")
     missing = any(bar.here.mean is None for panel in matched.panels for bar in panel.bars)
     how = [
         say("bar: mean of this campaign with its {confidence} interval", confidence=level),
-        _marks_words(matched, say),
+        diamond,
         say("missing: not measured here, and the table has the reasons") if missing else "",
     ]  # fmt: skip
-    title, legend = title_of(matched.figure.passage, say), list(_legend(matched, say))
-    return draw_plot(Plot(panels, title, how, PlotAxis(), PlotAxis(), 1.8, across, across, legend), say)
+    shown = matched.figure.bars if any(matched.figure.bars) else ()
+    legend = [(combination_text(side, say), _filled(number)) for number, side in enumerate(shown)]
+    legend += [(say("published"), _MARK)] if any(map(marks_of, matched.panels)) else []
+    title = title_of(matched.figure.passage, say)
+    return xy.draw_plot(xy.Plot(panels, title, how, xy.PlotAxis(), xy.PlotAxis(), 1.8, across, across, legend), say)
 
 
-def _marks_words(matched: MatchedBars, say: Language) -> str:
-    marks = [mark for panel in matched.panels for mark in marks_of(panel)]
-    if any(mark.relative for mark in marks):
-        return say("diamond: the published ratio or difference, applied to the mean that the source compares with")
-    return say("diamond: published") if marks else ""
-
-
-def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> PlotPanel:
+def _panel(panel: PublishedPanel, x: xy.PlotAxis, n_bars: int, say: Language) -> xy.PlotPanel:
     tops = [end for bar in panel.bars for end in _ends(bar)]
-    y = PlotAxis(axis_title(panel.metric), min(0.0, *tops) * 1.08, (max(0.0, *tops) or 1.0) * 1.08)
-    items: list[Item] = [PanelRule("y", 0, {"color": GREY, "linewidth": 0.8})]
+    y = xy.PlotAxis(axis_title(panel.metric), min(0.0, *tops) * 1.08, (max(0.0, *tops) or 1.0) * 1.08)
+    items: list[xy.Item] = [xy.PanelRule("y", 0, {"color": GREY, "linewidth": 0.8})]
     for bar in panel.bars:
         at, width = float(bar.group), _GROUP / n_bars
         if bar.bar is not None:
             at += (bar.bar - (n_bars - 1) / 2) * width
-            items += _bar(bar, bar.bar, at, width, say)
+            mean = bar.here.mean
+            if mean is None or mean.value is None:
+                upright: xy.Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
+                items.append(xy.PlotNote(at, 0, f" {say('missing')}", upright, fraction=None))
+            else:
+                items.append(xy.PlotBar(at, (0.0, mean.value), width * 0.92, _filled(bar.bar)))
+                interval = mean.interval
+                items += [xy.Whiskers({at: (interval.low, interval.high)}, "black")] if interval else []
         if bar.mark is not None and bar.bar is None:
-            line: Look = {"color": GREY, "linewidth": 1.0, "zorder": 3.8}
-            items.append(PlotLine([at - _GROUP / 2, at + _GROUP / 2], [bar.mark.value] * 2, line))
+            line: xy.Look = {"color": GREY, "linewidth": 1.0, "zorder": 3.8}
+            items.append(xy.PlotLine([at - _GROUP / 2, at + _GROUP / 2], [bar.mark.value] * 2, line))
         if bar.mark is not None:
-            items.append(PlotLine([at], [bar.mark.value], _MARK))
-    return PlotPanel(items, x=x, y=y)
+            items.append(xy.PlotLine([at], [bar.mark.value], _MARK))
+    return xy.PlotPanel(items, x=x, y=y)
 
 
-def _bar(published: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
-    """Yield a bar with the interval of its mean, or the word 'missing' in its place.
-
-    `bar` is the index of its colour, and `at` the position of its middle on the horizontal axis."""
-    mean = published.here.mean
-    if mean is None or mean.value is None:
-        upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
-        yield PlotNote(at, 0, f" {say('missing')}", upright, fraction=None)
-        return
-    yield PlotBar(at, (0.0, mean.value), width * 0.92, _filled(bar))
-    if mean.interval is not None:
-        yield Whiskers({at: (mean.interval.low, mean.interval.high)}, "black")
-
-
-def _filled(bar: int) -> Look:
+def _filled(bar: int) -> xy.Look:
     return {"facecolor": colour_of(bar), "alpha": 0.75, "linewidth": 0}
 
 
@@ -116,13 +95,6 @@ def _ends(published: PublishedBar) -> Iterator[float]:
     if published.mark is not None:
         yield published.mark.value
     yield 0.0
-
-
-def _legend(matched: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
-    for number, side in enumerate(matched.figure.bars if any(matched.figure.bars) else ()):
-        yield combination_text(side, say), _filled(number)
-    if any(map(marks_of, matched.panels)):
-        yield say("published"), _MARK
 
 
 Trials = list[list[tuple[float, ...]]]  # for each line, for each trial, a value for each second; empty if missing
@@ -147,12 +119,12 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
         ]
         n = say("n = {n}", n=say.integer(max(map(len, lines), default=0)))
         missing = [say("missing: {levels}", levels=", ".join(missing_names))] if missing_names else []
-        panels.append(PlotPanel([*means, *_marks(matched, panel)], [combination_text(panel, say), *missing, n]))
+        panels.append(xy.PlotPanel([*means, *_marks(matched, panel)], [combination_text(panel, say), *missing, n]))
     # The axis of time holds every line and every published time.
     ends = [len(trials[0]) for lines in measured for trials in lines if trials]
     times = [row.cells[0].value for table in figure.times for row in table.rows]
     end_s = 1.03 * max([*ends, *(at_s for at_s in times if at_s is not None)])
-    legend: list[tuple[str, Look]] = [
+    legend: list[tuple[str, xy.Look]] = [
         (f"{names[number]} ({say('missing')})", {"color": colour_of(number)}) for number in everywhere
     ]
     how = [
@@ -161,8 +133,8 @@ def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignRe
         say("dotted: published") if figure.times else "",
         say("missing: {levels}", levels=", ".join(names[number] for number in everywhere)) if everywhere else "",
     ]
-    x, y = PlotAxis(say(aligned.axis), 0, end_s), PlotAxis(say(aligned.quantity), low=0)
-    return draw_plot(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend=legend), say)
+    x, y = xy.PlotAxis(say(aligned.axis), 0, end_s), xy.PlotAxis(say(aligned.quantity), low=0)
+    return xy.draw_plot(xy.Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, xy.ACROSS, legend=legend), say)
 
 
 def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
@@ -181,18 +153,18 @@ def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report
     return lines
 
 
-def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
+def _marks(matched: MatchedLines, panel: Levels) -> Iterator[xy.PanelRule]:
     """Yield rules in the colours of their lines: horizontal at published values, vertical at published times."""
     for mark in matched.marks:
         if _overlap(mark.levels, panel):
             number = _line_of(mark.levels, matched.figure.lines)
-            look: Look = {"color": colour_of(number), "linewidth": 1.0, "linestyle": (4 * number, (4, 4))}
-            yield PanelRule("y", mark.value, look)
+            look: xy.Look = {"color": colour_of(number), "linewidth": 1.0, "linestyle": (4 * number, (4, 4))}
+            yield xy.PanelRule("y", mark.value, look)
     for table in matched.figure.times:
         for row in table.rows if _overlap(table.at, panel) else ():
             if (at_s := row.cells[0].value) is not None and _overlap(row.at, panel):
                 colour = colour_of(_line_of(row.at, matched.figure.lines))
-                yield PanelRule("x", at_s, {"color": colour, "linewidth": 1.0, "linestyle": (0, (1, 1.5))})
+                yield xy.PanelRule("x", at_s, {"color": colour, "linewidth": 1.0, "linestyle": (0, (1, 1.5))})
 
 
 def _overlap(levels: Levels, panel: Levels) -> bool:

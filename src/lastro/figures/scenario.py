@@ -20,10 +20,16 @@ from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, Sc
 from lastro.results.rows import Attempt
 from lastro.results.samples import Series
 from lastro.stats.intervals import sample_mean
+from lastro.stats.notes import N_
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from lastro.scenarios.base import Scenario
+
+MOST_PANELS = 36
+_LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
+_TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+_DOT: Look = {"ms": 4.5, "mec": "white", "mew": 0.5}
 
 ValuesByLine = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
 
@@ -31,6 +37,7 @@ ValuesByLine = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a v
 def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
     """Draw, for each treatment, the mean of its valid trials in each second, in a band from minimum to maximum.
 
+    Vertical rules are at the mark `aligned.begin`, and at the mean delay from it to the mark `aligned.back`.
     None if no valid trial recorded the mark at which the series are aligned."""
     attempts = attempts_of(report, aligned)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
@@ -42,7 +49,13 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
                 mean_line(trials, {"color": colour_of(number), "linewidth": 1.0}, say(line), -aligned.before_s)
                 for number, (line, trials) in enumerate(counts.items())
             ]
-            items += _events(row_attempts, aligned) if aligned.back else []
+            if aligned.back:
+                marks_s = [attempt.typed_notes.marks_s for attempt in row_attempts]
+                delays_s = [marks[aligned.back] - marks[aligned.begin] for marks in marks_s if aligned.back in marks]
+                rule: Look = {"color": "black", "linewidth": 0.8}
+                items.append(PanelRule("x", 0, rule))
+                later: Look = {**rule, "linestyle": (0, (3, 2))}
+                items += [PanelRule("x", sample_mean(delays_s), later)] if delays_s else []
             panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(counts.values()))), say)))
     if not panels:
         return None
@@ -70,6 +83,7 @@ def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, li
 def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> ValuesByLine:
     """Return {line: its values in each attempt, one per second}, aligned at the mark `aligned.begin`.
 
+    A value of a line is the sum of its series.
     The values begin `aligned.before_s` seconds before that mark, and end at the mark `aligned.end` if it was recorded.
     All are cut to the length of the shortest, so that each mean is over the same attempts. An attempt that lacks a line
     is left out. The result is empty if no values remain."""
@@ -78,36 +92,14 @@ def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned
     for attempt, series in zip(attempts, stored, strict=True):
         at_s, end_s = attempt.typed_notes.marks_s[aligned.begin], attempt.typed_notes.marks_s.get(aligned.end)
         first = int(at_s) - aligned.before_s
-        for line, seconds in _by_line(series, aligned).items():
+        recorded = {each.name: each.values for each in series if each.values}
+        parts = {line: [recorded[name] for name in names if name in recorded] for line, names in aligned.lines.items()}
+        for line, values in parts.items() if all(parts.values()) else ():
+            seconds = tuple(map(sum, zip(*values, strict=False)))
             shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
             counts[line].append((0.0,) * max(0, -first) + shown)
     shortest = min((len(seconds) for trials in counts.values() for seconds in trials), default=0)
     return {line: [seconds[:shortest] for seconds in trials] for line, trials in counts.items()} if shortest else {}
-
-
-def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
-    """Return {line: the sum of its series in each second}; empty if a line has none of its series in the trial."""
-    stored = {recorded.name: recorded.values for recorded in series if recorded.values}
-    sums: dict[str, tuple[float, ...]] = {}
-    for line, names in aligned.lines.items():
-        if values := [stored[name] for name in names if name in stored]:
-            sums[line] = tuple(map(sum, zip(*values, strict=False)))
-    return sums if len(sums) == len(aligned.lines) else {}
-
-
-def _events(attempts: Sequence[Attempt], aligned: AlignedSeries) -> list[PanelRule]:
-    """Return vertical rules at 0, the mark `aligned.begin`, and at the mean delay from it to the mark `aligned.back`.
-
-    The second rule is left out if no attempt recorded `aligned.back`."""
-    marks_s = [attempt.typed_notes.marks_s for attempt in attempts]
-    delays_s = [marks[aligned.back] - marks[aligned.begin] for marks in marks_s if aligned.back in marks]
-    look: Look = {"color": "black", "linewidth": 0.8}
-    later = [PanelRule("x", sample_mean(delays_s), {**look, "linestyle": (0, (3, 2))})] if delays_s else []
-    return [PanelRule("x", 0, look), *later]
-
-
-_LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
-_TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 class _Point(NamedTuple):
@@ -160,10 +152,10 @@ def _items(
     row: Row, pairs: Sequence[_Point], paired: PairedSeries, views: Sequence[MetricView], say: Language
 ) -> Iterator[PlotLine | PanelRule]:
     """Yield the points of a treatment, a rule at each goal, and the mean of each of `views` with its interval."""
-    hollow = {"mew": 0.6, "mfc": "none"}
+    hollow = {"mew": 0.6, "mfc": "none", "gid": None}
     for reached, name, more in ((True, say("one probe"), {}), (False, say(paired.missed), hollow)):
         if shown := [pair for pair in pairs if pair.reached == reached]:
-            look = dot_look(colour_of(0), 2.6, 0.55, zorder=3) | more | ({} if reached else {"gid": None})
+            look = dot_look(colour_of(0), 2.6, 0.55, zorder=3) | more
             yield PlotLine([pair.x for pair in shown], [pair.y for pair in shown], look, name)
     goals = ", ".join(say.number(f"{goal:g}") + " %" for goal in paired.goals)
     for goal in paired.goals:
@@ -175,17 +167,9 @@ def _items(
         if summary.interval is not None:
             low, high = (max(end, 0.0) / paired.per_unit for end in (summary.interval.low, summary.interval.high))
             yield PanelRule("x", (low, high), {"color": colour, "alpha": 0.18, "linewidth": 0, "zorder": 1})
-        exact: Look = {"color": colour, "linewidth": 1.1, "zorder": 2}
-        if cell.bounded:
-            bound = say("{metric}: mean, only a lower bound", metric=name)
-            yield PanelRule("x", summary.mean / paired.per_unit, {**exact, "linestyle": ":"}, bound)
-        else:
-            yield PanelRule(
-                "x", summary.mean / paired.per_unit, exact, say("{metric}: mean and its interval", metric=name)
-            )
-
-
-MOST_PANELS = 36
+        text = N_("{metric}: mean, only a lower bound") if cell.bounded else N_("{metric}: mean and its interval")
+        line = {"color": colour, "linewidth": 1.1, "zorder": 2} | ({"linestyle": ":"} if cell.bounded else {})
+        yield PanelRule("x", summary.mean / paired.per_unit, line, say(text, metric=name))
 
 
 def treatment_title(report: CampaignResults, row: Row, n: int, say: Language) -> list[str]:
@@ -197,9 +181,6 @@ def treatment_title(report: CampaignResults, row: Row, n: int, say: Language) ->
 def panel_limit_note(n: int, say: Language) -> str:
     """Return '36 of 40 treatments' if `n` treatments are too many for one figure; otherwise empty."""
     return say("{n} of {all} treatments", n=MOST_PANELS, all=n) if n > MOST_PANELS else ""
-
-
-_DOT: Look = {"ms": 4.5, "mec": "white", "mew": 0.5}
 
 
 def draw_milestones(milestones: Milestones, report: CampaignResults, say: Language) -> Figure | None:
@@ -220,9 +201,9 @@ def draw_milestones(milestones: Milestones, report: CampaignResults, say: Langua
             if summary := view.of(row).summary:
                 dots.append(RowDot(summary.mean, ends_of(summary.interval), look["color"], {**look, **_DOT}, 1.2))
         rows.append(FigureRow(" · ".join(str(row.treatment.levels[name]) for name in varying), marks=dots))
-    ends = from_zero([summary for row in measured for view in views if (summary := view.of(row).summary)], 1.05)
-    n_most = max(row.n_valid for row in measured)
-    how = say("mean of the valid trials with its interval, n = {n} at most", n=say.integer(n_most))
+    ends = from_zero([summary for row in measured for view in views if (summary := view.of(row).summary)])
+    n_most = say.integer(max(row.n_valid for row in measured))
+    how = say("mean of the valid trials with its interval, n = {n} at most", n=n_most)
     legend = [(view.metric.name, look) for view, look in zip(views, looks, strict=True)]
     lines = [how, *ends.words(say("time"), say)]
     return draw_rows([RowPanel(rows, ends, say(milestones.axis))], say(milestones.title), lines, say, legend)

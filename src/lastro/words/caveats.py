@@ -31,14 +31,13 @@ def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
 
 
 def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
-    measured = sum(row.n_valid > 0 for row in report.rows)
-    if len(report.varying) > 1 and 0 < measured < len(report.rows):
-        yield say(
+    n, n_all = sum(row.n_valid > 0 for row in report.rows), len(report.rows)
+    if len(report.varying) > 1 and 0 < n < n_all:
+        text = N_(
             "{n} of {all} treatments have a valid trial. Levels are compared over the conditions in which both have "
-            "one.",
-            n=say.integer(measured),
-            all=say.integer(len(report.rows)),
+            "one."
         )
+        yield say(text, n=say.integer(n), all=say.integer(n_all))
 
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
@@ -46,19 +45,14 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
     cores = report.provenance.cores
     if not cores.shared or not _has_cpu_neighbour(report):
         return
-    words = {"cpus": "; ".join(cores.shared)}
-    if cores.known_by == _CALIBRATION and cores.speed_beside:
-        yield say(
+    text = N_("CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.")
+    if calibrated := cores.known_by == _CALIBRATION and cores.speed_beside:
+        text = N_(
             "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
-            "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
-            speed=percent(min(cores.speed_beside.values()), say, decimals=0),
-            **words,
+            "the other. What a neighbour takes is in part the core itself, and not time on a CPU."
         )
-    else:
-        yield say(
-            "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
-            **words,
-        )
+    speed = percent(min(cores.speed_beside.values()), say, decimals=0) if calibrated else ""
+    yield say(text, cpus="; ".join(cores.shared), speed=speed)
 
 
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
@@ -69,8 +63,9 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
     if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
         return
     awake = report.study.settings.get("cpus_idle") == "awake"
-    names = [metric.name for metric in report.metrics if _paced(metric.name) and (metric.name == "jitter" or not awake)]
-    if names:
+    latencies = () if awake else [m.name for m in report.metrics if m.name.startswith("latency_")]
+    paced = {"jitter", *(name for name in latencies if not name.endswith("_loaded"))}
+    if names := [metric.name for metric in report.metrics if metric.name in paced]:
         yield say(
             "CPUs halt between paced packets, and a neighbour that keeps them busy spares the packets the wake-up. So "
             "a part of what neighbours, and limits on them, change in {metrics} is not an effect on the function.",
@@ -108,11 +103,6 @@ def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
             n=instances,
             cpus=say.integer(n_cpus),
         )
-
-
-def _paced(metric: str) -> bool:
-    """Return whether a metric of a chain is measured with paced packets, between which CPUs are idle."""
-    return metric == "jitter" or (metric.startswith("latency_") and not metric.endswith("_loaded"))
 
 
 def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:

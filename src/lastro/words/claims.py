@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure
-from lastro.analysis.claims import (
-    Judgement,
-    Verdict,
-    has_magnitude,
-    judged_interval,
-    magnitude_differs,
-    tally,
-    tolerated,
-)
+from lastro.analysis.claim_effects import ClaimContrast, Measure
+from lastro.analysis.claims import Judgement, has_magnitude, judged_interval, magnitude_differs, tally, tolerated
 from lastro.stats.intervals import Bound, Estimate
 from lastro.stats.notes import N_, Note
 from lastro.units import significant
@@ -25,29 +17,22 @@ from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, percent, ratio_text
 
 if TYPE_CHECKING:
-    from lastro.analysis.claims.claim import Claim, PublishedFigure, Source, Statement
+    from lastro.analysis.claims.claim import Claim, PublishedFigure, Source
 
-VERDICT_MARKS: dict[Verdict, str] = {
-    "reproduced": "✓",
-    "same direction, another size": "≠",
-    "same direction, too imprecise": "↗",
-    "contradicted": "✕",
-    "not distinguishable here": "≈",
-    "untestable here": "–",
-}
-VERDICT_WORDS: dict[Verdict, str] = {
-    "reproduced": N_("reproduced"),
-    "same direction, another size": N_("same direction, another size"),
-    "same direction, too imprecise": N_("same direction, too imprecise"),
-    "contradicted": N_("contradicted"),
-    "not distinguishable here": N_("not distinguishable here"),
-    "untestable here": N_("untestable here"),
+# {verdict: (its mark, the kind of its span, the message for a number of claims)}; the verdict is a message, too.
+VERDICTS: Mapping[str, tuple[str, str, str]] = {
+    N_("reproduced"): ("✓", "better", N_("{n} reproduced")),
+    N_("same direction, another size"): ("≠", "lower", N_("{n} same direction, another size")),
+    N_("same direction, too imprecise"): ("↗", "lower", N_("{n} same direction, too imprecise")),
+    N_("contradicted"): ("✕", "worse", N_("{n} contradicted")),
+    N_("not distinguishable here"): ("≈", "warning", N_("{n} not distinguishable here")),
+    N_("untestable here"): ("–", "dim", N_("{n} untestable here")),
 }
 
 
 def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' if a stand-in was measured."""
-    word = f"{VERDICT_MARKS[judgement.verdict]} {say(VERDICT_WORDS[judgement.verdict])}"
+    word = f"{VERDICTS[judgement.verdict][0]} {say(judgement.verdict)}"
     return f"{word}, {say('stand-in')}" if judgement.stand_in else word
 
 
@@ -173,16 +158,8 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
     contradiction = claim.contradicted_by
     if contradiction is None:
         return ""
-    return say(
-        "the source contradicts itself: {passage} ({where})",
-        passage=contradiction.text(say.code),
-        where=contradiction.where,
-    )
-
-
-def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Return the passage in which the source contradicts the claim, and the note on the claim; empty without both."""
-    return "; ".join(filter(None, (contradiction_text(claim, say), claim.note_text(say.code))))
+    passage = contradiction.text(say.code)
+    return say("the source contradicts itself: {passage} ({where})", passage=passage, where=contradiction.where)
 
 
 def _is_bound(claim: Claim) -> bool:
@@ -203,16 +180,6 @@ def _signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{value:g}".replace("-", MINUS)
 
 
-TALLY_WORDS: dict[Verdict, str] = {
-    "reproduced": N_("{n} reproduced"),
-    "same direction, another size": N_("{n} same direction, another size"),
-    "same direction, too imprecise": N_("{n} same direction, too imprecise"),
-    "contradicted": N_("{n} contradicted"),
-    "not distinguishable here": N_("{n} not distinguishable here"),
-    "untestable here": N_("{n} untestable here"),
-}
-
-
 def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'; empty if nothing was tested.
 
@@ -225,16 +192,12 @@ def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     if part.beside is not None:
         effects.append(effect_text("difference", part.beside, judgement.unit, say, part.bound))
     label = f"{part.label}: " if len(judgement.effects.parts) > 1 else ""
-    return label + ", ".join(effects) + _scope(judgement.claim.statement, judgement.effects, say)
-
-
-def _scope(statement: Statement, effects: ClaimEffects, say: Language) -> str:
-    """Return ' over all conditions' or ' in the worst condition'; empty if there is no choice between the two."""
-    if statement.decisive_mean is None or effects.all_strata < 2:
-        return ""
-    if statement.decisive_mean == "worst":
-        return " " + say("in the worst condition")
-    return " " + say("over all conditions") if effects.strata == effects.all_strata else ""
+    text, over = label + ", ".join(effects), judgement.claim.statement.decisive_mean
+    if over is None or judgement.effects.all_strata < 2:
+        return text
+    if over == "worst":
+        return f"{text} {say('in the worst condition')}"
+    return f"{text} {say('over all conditions')}" if judgement.effects.strata == judgement.effects.all_strata else text
 
 
 def evidence_text(judgement: Judgement, say: Language = ENGLISH) -> str:
@@ -258,12 +221,16 @@ def source_text(source: Source) -> str:
     return f"{text} ({source.year})" if source.year else text
 
 
+def counts_text(judgements: Sequence[Judgement], say: Language) -> str:
+    """Return how many claims have each verdict: '20 reproduced, 7 untestable here'."""
+    return ", ".join(say(VERDICTS[verdict][2], n=n) for verdict, n in tally(judgements).items() if n)
+
+
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
     """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here.'"""
-    counts = [say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
     stand_ins = sum(1 for judgement in judgements if judgement.stand_in)
     among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
-    text = f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}."
+    text = f"{say.count(len(judgements), 'claim')}: {counts_text(judgements, say)}{among}."
     if judgements and all(judgement.n_blocks < 2 for judgement in judgements):
         text += f" {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
     return text

@@ -9,7 +9,6 @@ from decimal import Decimal
 from itertools import pairwise
 
 from lastro.analysis.campaign import Cell, Row
-from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.verdicts import Verdict
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
@@ -74,8 +73,7 @@ def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
 
 def fixed(value: float, decimals: int) -> str:
     """Format a number with this many decimals and a true minus sign."""
-    text = f"{value:.{decimals}f}"
-    return MINUS + text[1:] if text.startswith("-") else text
+    return f"{value:.{decimals}f}".replace("-", MINUS)
 
 
 def percent(share: float, say: Language = ENGLISH, *, digits: int | None = None, decimals: int | None = None) -> str:
@@ -253,8 +251,3 @@ def _decimals(value: float, step: float) -> int:
     if step:
         return max(0, -math.floor(math.log10(step) + 1e-9))
     return len(f"{Decimal(f'{value:.4g}').normalize():f}".partition(".")[2])
-
-
-def ratio_on(effect: HostEffect, say: Language) -> str:
-    """Format the ratio on one host, or why that host has none."""
-    return ratio_text(effect.ratio, say) if effect.ratio else "; ".join(map(say.note, effect.absent_because))

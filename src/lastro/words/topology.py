@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from lastro.analysis.topology import is_mesh, n_hosts, nodes_off_path, path_loads
-from lastro.results.topology import Link, LinkEnd, Node, Topology, Witness
+from lastro.results.topology import Link, LinkEnd, Node, Topology
 from lastro.study.levels import split_options
 from lastro.words.language import ENGLISH, Language
 
@@ -64,35 +64,24 @@ def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> 
     if topology.witnesses:
         lines += ["", "witnesses"]
         for witness in topology.witnesses:
-            lines += _named_lines(witness.name, _watched(witness, topology), width)
+            everywhere = len(witness.at) > 2 and set(witness.at) >= {node.role for node in topology.nodes}
+            roles = "everywhere" if everywhere else ", ".join(witness.at)
+            lines += _named_lines(witness.name, ": ".join(filter(None, (roles, witness.watches))), width)
     return lines
-
-
-def _watched(witness: Witness, topology: Topology) -> str:
-    """Return where a witness observes, and what: 'client, server: packets', or 'everywhere: packets'."""
-    everywhere = len(witness.at) > 2 and set(witness.at) >= {node.role for node in topology.nodes}
-    roles = "everywhere" if everywhere else ", ".join(witness.at)
-    return f"{roles}: {witness.watches}" if roles else witness.watches
 
 
 def _named_lines(name: str, text: str, width: int) -> list[str]:
     first, rest = f"  {_unbroken(name):<{_NAME}} ", " " * (_NAME + 3)
-    return [_with_spaces(line) for line in _wrap(text, width, first, rest)]
+    return _wrap(text, width, first, rest)
 
 
 def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _unbroken(text: str) -> str:
     return text.replace(" ", _NO_BREAK)
-
-
-def _with_spaces(text: str) -> str:
-    return text.replace(_NO_BREAK, " ")
-
-
-# A chain
 
 
 def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
@@ -141,10 +130,7 @@ def _between(link: Link, *, reverse: bool, width: int, to: LinkEnd | None = None
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
     text = " ─ ".join(map(_unbroken, way))
     for line in _wrap(text, width - 6):
-        yield f"    │ {_with_spaces(line)}"
-
-
-# A network
+        yield f"    │ {line}"
 
 
 def _list(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:

@@ -20,8 +20,8 @@ from lastro.analysis.claims.kinds.level import Absolute
 from lastro.analysis.claims.kinds.order import Order
 from lastro.analysis.claims.load import load_claims
 from lastro.campaign.duration import forecast
-from lastro.figures.scenario import draw_milestones
 from lastro.figures.claims import draw_claims
+from lastro.figures.scenario import draw_milestones
 from lastro.results.additions import Milestones
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
