@@ -9,7 +9,7 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -56,7 +56,13 @@ def from_plain(kind: Any, value: Any, where: str = "") -> Any:
         return _dataclass(kind, _mapping(value, where), where)
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return _first_match(args, value, where)
+        why = MisshapenData()
+        for each in args:
+            try:
+                return from_plain(each, value, where)
+            except MisshapenData as error:
+                why = error
+        raise why
     if origin is Literal:
         if not isinstance(value, str) or value not in args:
             raise _wrong(value, where, f"one of {', '.join(args)}")
@@ -120,16 +126,6 @@ def _plain(kind: type, value: Any, where: str) -> Any:
     raise _wrong(value, where, _NAMES[kind])
 
 
-def _first_match(kinds: Iterable[Any], value: Any, where: str) -> Any:
-    why = MisshapenData()
-    for kind in kinds:
-        try:
-            return from_plain(kind, value, where)
-        except MisshapenData as error:
-            why = error
-    raise why
-
-
 def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     hints = _hints(kind)
     if issubclass(kind, OpenRecord):
@@ -171,9 +167,8 @@ def _parse_float(text: str) -> float:
     return value
 
 
-_SURROGATE = re.compile(
-    r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"
-)  # one of the two with which UTF-16 writes a rare character
+# One of the two with which UTF-16 writes a rare character.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_parse_float)
 
 

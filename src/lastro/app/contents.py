@@ -133,7 +133,7 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     if file is None:
         report = build_report(data, all_metrics=all_metrics)
         return Content(report, analyse(report), say)
-    from lastro.words.claims_text import explanation, source_text, tally_text
+    from lastro.words.claims import explanation, source_text, tally_text
 
     judged = judge_claims(data, file)
     report = judged.report if all_metrics else judged.report.of_the_study()

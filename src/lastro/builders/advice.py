@@ -20,16 +20,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.advice import (
-    LIKELY,
-    PROBABLE,
-    SURE,
-    VAGUE,
-    Advice,
-    DecisionAdvice,
-    MetricAdvice,
-    OpenCandidate,
-)
+from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, DecisionAdvice, MetricAdvice
 from lastro.analysis.claims.advice import ClaimAdvice
 from lastro.builders.data.encoder import Forms, encode, pick
 from lastro.builders.decision import decision_answer
@@ -40,8 +31,7 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import MOST_BLOCKS
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, place_of
-from lastro.words.claims import verdict_text
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text, verdict_text
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
@@ -60,8 +50,12 @@ _FORMS: Forms = {
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     """Yield the document on the number of blocks that a precision requires: a table, its legend, a recommendation."""
     where = place_of([advice.guest], say) or say("here")
+    planned = []
+    if advice.block_s is not None:
+        blocks, time = say.count(advice.replicates, "block"), human_duration(advice.block_s)
+        planned.append(say("{blocks} planned; a block takes {time} {where}", blocks=blocks, time=time, where=where))
     yield Title(advice.title)
-    yield Items((*guest_sentences(advice.guest, say), *_planned(advice, where, say)))
+    yield Items((*guest_sentences(advice.guest, say), *planned))
     quantities = say("ratios to the baseline") if advice.of_ratio else say("means")
     precisions = by_key((metric.precision, metric.metric.name) for metric in advice.metrics)
     named = [f"±{percent(precision, say, digits=2)} ({', '.join(names)})" for precision, names in precisions.items()]
@@ -73,23 +67,12 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
             what=quantities,
         )
     )
-    yield _table(advice, say)
-    for text in (_legend(quantities, say), *_conclusion(advice, say)):
-        yield Paragraph(text)
-
-
-def _planned(advice: Advice, where: str, say: Language) -> Iterator[str]:
-    if advice.block_s is not None:
-        yield say(
-            "{blocks} planned; a block takes {time} {where}",
-            blocks=say.count(advice.replicates, "block"),
-            time=human_duration(advice.block_s),
-            where=where,
-        )
-
-
-def _legend(quantities: str, say: Language) -> str:
-    return say(
+    columns = (
+        say("metric"), say("ratios") if advice.of_ratio else say("means"), "n", say("half width"), say("blocks needed"),
+        say("on average"), say("time"), say("decided by"),
+    )  # fmt: skip
+    yield Table("advice", "", columns, tuple(_row(advice, metric, say) for metric in advice.metrics))
+    legend = say(
         "Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
         "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next. "
         "On average: the number that the true noise requires lies within these limits with a probability of "
@@ -99,14 +82,7 @@ def _legend(quantities: str, say: Language) -> str:
         sure=percent(SURE, say),
         probable=percent(PROBABLE, say),
     )
-
-
-def _table(advice: Advice, say: Language) -> Table:
-    columns = (
-        say("metric"), say("ratios") if advice.of_ratio else say("means"), "n", say("half width"), say("blocks needed"),
-        say("on average"), say("time"), say("decided by"),
-    )  # fmt: skip
-    return Table("advice", "", columns, tuple(_row(advice, metric, say) for metric in advice.metrics))
+    yield from map(Paragraph, (legend, *_conclusion(advice, say)))
 
 
 def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]:
@@ -131,7 +107,7 @@ def _blocks_text(n: int | None, say: Language) -> str:
 
 
 def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
-    """Yield the recommended number of blocks, or why none can be recommended."""
+    """Yield the recommended number of blocks, also without the most demanding metric; or why there is none."""
     sure = advice.sure_blocks
     if advice.vague:
         yield say(
@@ -150,20 +126,10 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
         what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
     time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
     recommended = say(what, others=", ".join(advice.unknown), sure=percent(SURE, say), blocks=sure, time=time)
-    yield f"{recommended} {_without_the_worst(advice, say)}".rstrip()
-
-
-def _without_the_worst(advice: Advice, say: Language) -> str:
-    """Return how many blocks are enough without the metric that requires most.
-
-    Empty if there is only one metric, or if a second metric requires as many blocks."""
     needed = sorted((metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks)
-    if len(needed) < 2:
-        return ""
-    (second_most, _), (most, worst) = needed[-2:]
-    if second_most == most:
-        return ""
-    return say("Without {metric}, {blocks} are enough.", metric=worst, blocks=second_most)
+    if len(needed) > 1 and needed[-2][0] < needed[-1][0]:
+        recommended += " " + say("Without {metric}, {blocks} are enough.", metric=needed[-1][1], blocks=needed[-2][0])
+    yield recommended
 
 
 # By the claims about a study
@@ -216,17 +182,12 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
         say("candidate"), say("holds"), say("more blocks, {chance}", chance=percent(LIKELY, say)),
         say("more blocks, {chance}", chance=percent(SURE, say)), say("time"),
     )  # fmt: skip
-    rows = tuple(
-        (
-            candidate.label,
-            odds_text(candidate.holds, say),
-            _more_blocks_text(candidate.likely, say),
-            _more_blocks_text(candidate.sure, say),
-            _time_text(candidate, advice),
-        )
-        for candidate in advice.open
-    )
-    yield Table("decision-advice", "", columns, rows, frozenset({1, 2, 3, 4}))
+    rows = []
+    for each in advice.open:
+        blocks = [_more_blocks_text(n, say) for n in (each.likely, each.sure)]
+        time = "—" if each.sure is None or advice.block_s is None else human_duration(each.sure * advice.block_s)
+        rows.append((each.label, odds_text(each.holds, say), *blocks, time))
+    yield Table("decision-advice", "", columns, tuple(rows), frozenset({1, 2, 3, 4}))
     yield Paragraph(
         say(
             "With so many more blocks, a candidate is decided on with these probabilities; the time is that of the "
@@ -238,10 +199,6 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
 
 def _more_blocks_text(n: int | None, say: Language) -> str:
     return say("over {n}", n=say.integer(MOST_BLOCKS)) if n is None else say.integer(n)
-
-
-def _time_text(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
-    return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
 def decision_advice_document(advice: DecisionAdvice, claims: Sequence[ClaimAdvice]) -> dict[str, Any]:

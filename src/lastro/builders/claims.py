@@ -8,33 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import lastro.words.claims as words
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claims import Judgement, Verdict, tally
+from lastro.analysis.claims import Judgement, tally
 from lastro.analysis.claims.by_blocks import VerdictsAfter
 from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Table, Text, Title
 from lastro.words.campaign import premises
-from lastro.words.claims import (
-    VERDICT_MARKS,
-    VERDICT_WORDS,
-    contradiction_text,
-    published_text,
-    reason_text,
-    verdict_text,
-)
-from lastro.words.claims_text import evidence_text, explanation, measured_text, tally_text
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Claims
-
-_KINDS: dict[Verdict, str] = {
-    "reproduced": "better",
-    "same direction, another size": "lower",
-    "same direction, too imprecise": "lower",
-    "contradicted": "worse",
-    "not distinguishable here": "warning",
-    "untestable here": "dim",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +41,7 @@ def claims_blocks(
     have claims but no campaign yet."""
     reports = [study.report for study in studies.values()]
     yield Title(title)
-    yield Paragraph(tally_text([judgement for study in studies.values() for judgement in study.judgements], say))
+    yield Paragraph(words.tally_text([judgement for study in studies.values() for judgement in study.judgements], say))
     warnings = dict.fromkeys(sentence for report in reports for sentence in premises(report, say))
     yield Items(tuple(warnings), tag="note")
     for name, study in studies.items():
@@ -67,7 +50,7 @@ def claims_blocks(
         yield Notes("", tuple(("", tuple(_lines(judgement, say))) for judgement in study.judgements))
         yield from _by_blocks(study.by_blocks, say)
     if reports:
-        yield Paragraph(explanation(reports[0], say), dim=True)
+        yield Paragraph(words.explanation(reports[0], say), dim=True)
     if suite:
         yield Paragraph(say("The claims of each study are a separate family."), dim=True)
     for name in waiting:
@@ -82,14 +65,14 @@ def _by_blocks(by_blocks: Sequence[VerdictsAfter], say: Language) -> Iterator[Bl
     columns = tuple(str(after.n_blocks) for after in by_blocks)
     tallies = [tally(after.judgements) for after in by_blocks]
     verdicts = tuple(
-        (f"{VERDICT_MARKS[verdict]} {say(VERDICT_WORDS[verdict])}", *(str(counts[verdict] or "") for counts in tallies))
+        (f"{words.VERDICTS[verdict][0]} {say(verdict)}", *(str(counts[verdict] or "") for counts in tallies))
         for verdict in tallies[-1]
         if any(counts[verdict] for counts in tallies)
     )
     title = say("Verdicts after the first blocks")
     yield Table("verdicts-by-blocks", title, (say("blocks"), *columns), verdicts, right, whole=True)
     changed = tuple(
-        (claim, *(VERDICT_MARKS[after.verdicts[claim]] for after in by_blocks))
+        (claim, *(words.VERDICTS[after.verdicts[claim]][0] for after in by_blocks))
         for claim in by_blocks[-1].verdicts
         if len({after.verdicts[claim] for after in by_blocks}) > 1
     )
@@ -108,18 +91,18 @@ def _by_blocks(by_blocks: Sequence[VerdictsAfter], say: Language) -> Iterator[Bl
 
 def _lines(judgement: Judgement, say: Language) -> Iterator[Text]:
     """Yield the lines of a note: verdict and claim, place in the source, published and measured figures, and reason."""
-    claim, evidence = judgement.claim, evidence_text(judgement, say)
+    claim, evidence = judgement.claim, words.evidence_text(judgement, say)
     yield (
-        Span(verdict_text(judgement, say), _KINDS[judgement.verdict]),
+        Span(words.verdict_text(judgement, say), words.VERDICTS[judgement.verdict][1]),
         Span(": "),
         Span(claim.text(say.code), "strong"),
     )
     yield (Span(" · ".join(filter(None, (claim.statement.metric, claim.where))), "dim"),)
     for name, text in (
-        (say("published"), published_text(claim.published, say)),
-        (say("measured"), measured_text(judgement, say)),
-        (say("why"), reason_text(judgement, say) + (f" ({evidence})" if evidence else "")),
-        (say("but"), contradiction_text(claim, say)),
+        (say("published"), words.published_text(claim.published, say)),
+        (say("measured"), words.measured_text(judgement, say)),
+        (say("why"), words.reason_text(judgement, say) + (f" ({evidence})" if evidence else "")),
+        (say("but"), words.contradiction_text(claim, say)),
         (say("note"), claim.note_text(say.code)),
     ):
         if text:

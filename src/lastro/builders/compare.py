@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import lastro.words.comparison as words
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.document import Block, Fold, Items, Table, Title
 from lastro.grouping import by_key
 from lastro.stats.notes import N_
 from lastro.units import significant
-from lastro.words.comparison import (
-    between_notes,
-    changed_host_text,
-    comparison_notes,
-    difference_lines,
-    gate_conclusion,
-    label,
-    not_compared,
-    why_unmatched,
-)
 from lastro.words.estimates import numeric, p_text
 from lastro.words.language import Language
 from lastro.words.numbers import margins_text, metric_heading, percent, ratio_text, verdict_counts, verdict_text
@@ -28,8 +19,14 @@ _MOST_NAMED = 4  # treatments that the note on a reason names; it counts all fur
 
 
 def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
-    """Yield the verdict, a table of the cells that differ, worst first, a fold with the other cells, and the notes."""
-    yield Title(comparison.study.title or comparison.study.name, (_headline(comparison, say),))
+    """Yield the verdict, a table of the cells that differ, worst first, a fold with the other cells, and the notes.
+
+    The verdict is the outcome of the gate or, without a gate, how many ratios differ from 1. If --fail-changed-host is
+    given and the host changed, that failure comes first."""
+    outcome = _tally(comparison, say) if comparison.margins is None else _gate(comparison, say)
+    if changed := words.changed_host_text(comparison, say):
+        outcome = f"{say('FAIL: {why}', why=changed)}; {outcome}"
+    yield Title(comparison.study.title or comparison.study.name, (outcome,))
     yield Items(tuple(f"{side}: {report.directory}" for side, report in comparison.sides))
     tested = [cell for cell in comparison.cells if cell.test is not None]
     differing = [cell for cell in tested if cell.verdict != "same" or cell.regressed]
@@ -37,21 +34,11 @@ def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
         yield _table(differing, say)
     if alike := [cell for cell in tested if cell.verdict == "same" and not cell.regressed]:
         yield Fold(say("not distinguishable: {rows}", rows=say.count(len(alike), "row")), (_table(alike, say),))
-    yield Items(tuple(dict.fromkeys(_notes(comparison, say))), numbered=True)
+    notes = [say("differs: {what}", what=line) for line in words.difference_lines(comparison, say)]
+    notes += words.comparison_notes(comparison, say)
+    notes += words.between_notes(comparison, say) if comparison.n_tests else ()
+    yield Items(tuple(dict.fromkeys(notes)), numbered=True)
     yield Items(tuple(_lines_below(comparison, say)))
-
-
-# The verdict
-
-
-def _headline(comparison: Comparison, say: Language) -> str:
-    """Return the outcome of the gate or, without a gate, how many ratios differ from 1.
-
-    If --fail-changed-host is given and the host changed, that failure comes first."""
-    outcome = _tally(comparison, say) if comparison.margins is None else _gate(comparison, say)
-    if changed := changed_host_text(comparison, say):
-        return f"{say('FAIL: {why}', why=changed)}; {outcome}"
-    return outcome
 
 
 def _gate(comparison: Comparison, say: Language) -> str:
@@ -59,18 +46,12 @@ def _gate(comparison: Comparison, say: Language) -> str:
     limit = margins_text(comparison.judged_margins, say)
     if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
-        return say(
-            "FAIL: {regressions} of more than {margin} ({metrics})",
-            regressions=say.count(len(regressions), "regression"),
-            margin=limit,
-            metrics=", ".join(dict.fromkeys(cell.metric.name for cell in regressions)),
-        )
+        n, metrics = say.count(len(regressions), "regression"), dict.fromkeys(cell.metric.name for cell in regressions)
+        text = N_("FAIL: {regressions} of more than {margin} ({metrics})")
+        return say(text, regressions=n, margin=limit, metrics=", ".join(metrics))
     if undecided := len(comparison.undecided):
-        return say(
-            "PASS, undecided: no regression of more than {margin} was found; {cells} may hide one",
-            margin=limit,
-            cells=say.count(undecided, "cell"),
-        )
+        text = N_("PASS, undecided: no regression of more than {margin} was found; {cells} may hide one")
+        return say(text, margin=limit, cells=say.count(undecided, "cell"))
     shown = N_("PASS, shown: no regression of more than {margin} in {cells}")
     judged_metrics = {cell.metric for cell in comparison.cells if cell.judged}
     if judged_metrics & set(comparison.without_spread):
@@ -85,49 +66,27 @@ def _tally(comparison: Comparison, say: Language) -> str:
     kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
     if not kinds:
         return say("No difference is distinguishable in {tests}", tests=say.count(comparison.n_tests, "test"))
-    return say(
-        "{n} of {ratios} differ: {parts}",
-        n=len(kinds),
-        ratios=say.count(comparison.n_tests, "ratio"),
-        parts=verdict_counts(kinds, say),
-    )
-
-
-# The table
+    ratios, parts = say.count(comparison.n_tests, "ratio"), verdict_counts(kinds, say)
+    return say("{n} of {ratios} differ: {parts}", n=len(kinds), ratios=ratios, parts=parts)
 
 
 def _table(cells: Sequence[ComparedCell], say: Language) -> Table:
     columns = (say("metric"), say("treatment"), "A", "B", "B / A", "p", "p (Holm)", "")
-    return Table("compare", "", columns, tuple(_row(cell, say) for cell in cells), numeric(2, 7))
-
-
-def _row(cell: ComparedCell, say: Language) -> tuple[str, ...]:
-    means = (_mean(cell.a, cell.marks[0], say), _mean(cell.b, cell.marks[1], say))
-    ratio = ratio_text(cell.ratio, say) if cell.ratio is not None else ""
-    ps = (p_text(cell.test.p if cell.test else None, say), p_text(cell.p_adjusted, say))
-    return (
-        metric_heading(cell.metric), label(cell, say), *means, ratio, *ps,
-        f"✕ {say('REGRESSION')}" if cell.regressed else verdict_text(cell.verdict, say),
-    )  # fmt: skip
+    rows = []
+    for cell in cells:
+        means = (_mean(cell.a, cell.marks[0], say), _mean(cell.b, cell.marks[1], say))
+        ratio = ratio_text(cell.ratio, say) if cell.ratio is not None else ""
+        ps = (p_text(cell.test.p if cell.test else None, say), p_text(cell.p_adjusted, say))
+        verdict = f"✕ {say('REGRESSION')}" if cell.regressed else verdict_text(cell.verdict, say)
+        rows.append((metric_heading(cell.metric), words.label(cell, say), *means, ratio, *ps, verdict))
+    return Table("compare", "", columns, tuple(rows), numeric(2, 7))
 
 
 def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
     return f"{say.number(significant(sum(values) / len(values)))} (n = {len(values)}){signs_of(sorted(kinds))}"
 
 
-# Below the table
-
-
-def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield the differences between the campaigns, and other notes that restrict conclusions from the table."""
-    yield from (say("differs: {what}", what=line) for line in difference_lines(comparison, say))
-    yield from comparison_notes(comparison, say)
-    if comparison.n_tests:
-        yield from between_notes(comparison, say)
-
-
 def _lines_below(comparison: Comparison, say: Language) -> Iterator[str]:
-    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the gate's result."""
     if comparison.n_tests:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
@@ -139,15 +98,17 @@ def _lines_below(comparison: Comparison, say: Language) -> Iterator[str]:
         yield say("Nothing could be compared.")
     for side in comparison.one_sided:
         n = say.count(len(side.levels), "treatment")
-        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_unmatched(side, say))
+        yield say(
+            "only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=words.why_unmatched(side, say)
+        )
     yield from _not_compared(comparison, say)
-    yield from filter(None, [gate_conclusion(comparison, say)])
+    yield from filter(None, [words.gate_conclusion(comparison, say)])
 
 
 def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:
     """Yield one line for each reason why cells were not compared, with the metrics and treatments that it concerns."""
-    reasons = ((not_compared(cell, say), cell) for cell in comparison.cells)
-    names_by_treatment = by_key(((why, label(cell, say)), cell.metric.name) for why, cell in reasons if why)
+    reasons = ((words.not_compared(cell, say), cell) for cell in comparison.cells)
+    names_by_treatment = by_key(((why, words.label(cell, say)), cell.metric.name) for why, cell in reasons if why)
     treatments_by_reason = by_key(
         ((why, ", ".join(names)), treatment) for (why, treatment), names in names_by_treatment.items()
     )

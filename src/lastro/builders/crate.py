@@ -182,7 +182,6 @@ def _root(crate: Crate, files: Sequence[CrateFile]) -> dict[str, Any]:
 
 
 def _by_authors(crate: Crate, key: str) -> dict[str, Any]:
-    """Return {key: references to the authors}, or an empty dictionary for a bundle without authors."""
     return {key: _refs([entity["@id"] for entity in _authors(crate)])} if crate.authors else {}
 
 
@@ -207,7 +206,6 @@ def _described_files(files: Sequence[CrateFile]) -> list[CrateFile]:
 
 
 def _folders(files: Sequence[CrateFile]) -> list[str]:
-    """Return the identifiers of the directories of transcripts, sorted."""
     names = (file.name for file in files)
     parents = {name.partition(_TRANSCRIPTS)[0] for name in names if _TRANSCRIPTS in name}
     return sorted(_id(parent + _TRANSCRIPTS) for parent in parents)
@@ -215,48 +213,34 @@ def _folders(files: Sequence[CrateFile]) -> list[str]:
 
 def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
     for folder in _folders(files):
-        yield {
-            "@id": folder,
-            "@type": "Dataset",
-            "name": "Every command of every attempt, with its output and its duration",
-        }
+        name = "Every command of every attempt, with its output and its duration"
+        yield {"@id": folder, "@type": "Dataset", "name": name}
     for file in _described_files(files):
         path = PurePosixPath(file.name)
         kind = _TYPES.get(path.suffix) or mimetypes.types_map.get(path.suffix, "text/plain")
-        entity = {
-            "@id": _id(file.name),
-            "@type": "File",
-            "name": _NAMES.get(path.name, path.stem),
-            "encodingFormat": kind,
-        }
+        name = _NAMES.get(path.name, path.stem)
+        entity = {"@id": _id(file.name), "@type": "File", "name": name, "encodingFormat": kind}
         yield entity | ({} if file.size is None else {"contentSize": str(file.size), "sha256": file.sha256})
 
 
 def _software(crate: Crate) -> Iterator[dict[str, Any]]:
-    """Yield entities for Lastro, its libraries, and the tools and root filesystems that provenance records."""
     for name, version in crate.versions.items():
         entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
         yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
-    known_ids = set()
-    for campaign in crate.campaigns:
-        for entity in (*_tools(campaign), *_image(campaign)):
-            if entity["@id"] not in known_ids:
-                known_ids.add(entity["@id"])
-                yield entity
+    recorded = [entity for campaign in crate.campaigns for entity in _recorded(campaign)]
+    yield from {entity["@id"]: entity for entity in recorded}.values()
 
 
 def software_id(name: str) -> str:
     return f"#software-{name.lower()}"
 
 
-def _tools(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
+def _recorded(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
+    """Yield entities for the tools and the root filesystem that the provenance of a campaign records."""
     for name, tool in campaign.provenance.tools.items():
         if tool.sha256:
             entity = {"@id": f"#tool-{_id(name)}-{tool.sha256[:12]}", "@type": "SoftwareApplication", "name": name}
             yield entity | {"version": tool.version, "sha256": tool.sha256}
-
-
-def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
     root = campaign.provenance.root_filesystem
     if root.sha256:
         name = "The root filesystem that every platform ran"
@@ -271,7 +255,7 @@ def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
     agents = _by_authors(crate, "agent")
     actions: list[dict[str, Any]] = []
     for number, campaign in enumerate(crate.campaigns, 1):
-        tools = [entity["@id"] for entity in (*_tools(campaign), *_image(campaign))]
+        tools = [entity["@id"] for entity in _recorded(campaign)]
         waiting = f"; not run: {campaign.waiting}" if campaign.waiting else ""
         actions.append(
             {

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.decision import Deployment, SlaDecision, levels_text
 from lastro.analysis.strictest_limits import strictest_limits
-from lastro.builders.decision_tables import (
-    breaking_blocks,
-    candidates_table,
-    levels_table,
-    looks_blocks,
-    number_text,
-)
+from lastro.builders.decision_tables import breaking_blocks, candidates_table, levels_table, looks_blocks, number_text
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Title, section
 from lastro.stats.notes import N_
 from lastro.stats.simultaneous import MOST_BLOCKS
@@ -80,44 +74,38 @@ def _body(decision: SlaDecision, say: Language, figures: tuple[Figure, ...]) -> 
     yield from breaking_blocks(decision, say)
     yield from looks_blocks(decision, say)
     yield Items(tuple(_unanswered(decision, say)), title=say("Not answered"))
-    promise = say(
-        "A candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the candidates "
-        "is called so and does not is at most {alpha}.",
-        alpha=percent(decision.question.alpha, say),
-    )
-    yield Paragraph(
-        " ".join(filter(None, (_basis_of_probabilities(decision, say), promise, _reliability(decision, say))))
-    )
+    yield Paragraph(" ".join(_on_probabilities(decision, say)))
 
 
-def _basis_of_probabilities(decision: SlaDecision, say: Language) -> str:
-    """Return what the stated probabilities are about: means over blocks, or over campaigns."""
+def _on_probabilities(decision: SlaDecision, say: Language) -> Iterator[str]:
+    """Yield what the stated probabilities are about, what "holds" promises, and how often probabilities came true.
+
+    They came true in simulated campaigns of 2, 3, 5 or 10 blocks. The sentence is on the largest of these numbers that
+    does not exceed the blocks of the campaign; there is none for several campaigns."""
     if decision.n_campaigns > 1:
-        return say(
+        yield say(
             "Probabilities are those of means over campaigns like these {n}, and the next trial is one of another "
             "campaign: how far campaigns differ is in them, and from so few it is known badly. Another host is not in "
             "them.",
             n=say.integer(decision.n_campaigns),
         )
-    return say("Probabilities are those of means over blocks like these; another day, or another host, is not in them.")
-
-
-def _reliability(decision: SlaDecision, say: Language) -> str:
-    """Return how often stated probabilities came true in simulated campaigns of about as many blocks.
-
-    The simulations had 2, 3, 5 or 10 blocks. The sentence is on the largest of these numbers that does not exceed the
-    blocks of the campaign. It is empty for several campaigns."""
-    if decision.n_campaigns > 1:
-        return ""
-    n = max((blocks for blocks in _PERCENT_TRUE if blocks <= decision.n_blocks), default=min(_PERCENT_TRUE))
-    unlikely, likely = _PERCENT_TRUE[n]
-    return say(
-        "In simulated campaigns of {n} blocks, of candidates stated to hold with about 30 %, {few} % did, and of those "
-        "with about 70 %, {many} %: few blocks leave open how far blocks differ.",
-        n=say.integer(n),
-        few=unlikely,
-        many=likely,
+    else:
+        yield say(
+            "Probabilities are those of means over blocks like these; another day, or another host, is not in them."
+        )
+    yield say(
+        "A candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the candidates "
+        "is called so and does not is at most {alpha}.",
+        alpha=percent(decision.question.alpha, say),
     )
+    if decision.n_campaigns <= 1:
+        n = max((blocks for blocks in _PERCENT_TRUE if blocks <= decision.n_blocks), default=min(_PERCENT_TRUE))
+        unlikely, likely = _PERCENT_TRUE[n]
+        yield say(
+            "In simulated campaigns of {n} blocks, of candidates stated to hold with about 30 %, {few} % did, and of "
+            "those with about 70 %, {many} %: few blocks leave open how far blocks differ.",
+            n=say.integer(n), few=unlikely, many=likely,
+        )  # fmt: skip
 
 
 def short_answer(decision: SlaDecision | None, say: Language) -> tuple[str, ...]:
@@ -134,12 +122,8 @@ def decision_answer(decision: SlaDecision, say: Language) -> Iterator[str]:
     levels = join_names([level.text for level in decision.question.levels], say)
     levels = " ".join(filter(None, (levels, _place(decision.given, say))))
     if (best := choice.recommended) is not None:
-        yield say(
-            "{candidate} holds {levels} with a probability of {p}.",
-            candidate=decision.candidates[best].label,
-            levels=levels,
-            p=_probability(decision, best, say),
-        )
+        label, p = decision.candidates[best].label, _probability(decision, best, say)
+        yield say("{candidate} holds {levels} with a probability of {p}.", candidate=label, levels=levels, p=p)
         if (cost := choice.odds[best].cost) is not None and decision.question.cost is not None:
             yield _on_cost(decision, cost.spread[0], say)
         if decision.question.wished:
@@ -155,12 +139,11 @@ def decision_answer(decision: SlaDecision, say: Language) -> Iterator[str]:
     elif (likeliest := choice.likeliest) is None:
         yield say("No candidate was measured in every condition.")
     else:
-        yield say(
-            "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
-            levels=levels,
-            candidate=decision.candidates[likeliest].label,
-            p=_probability(decision, likeliest, say),
+        label, p = decision.candidates[likeliest].label, _probability(decision, likeliest, say)
+        text = N_(
+            "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}."
         )
+        yield say(text, levels=levels, candidate=label, p=p)
         yield _more_blocks_text(decision, say)
 
 
@@ -177,15 +160,11 @@ def _more_blocks_text(decision: SlaDecision, say: Language) -> str:
     blocks = say.count(half, "more block")
     if most is None:
         return say("About {blocks} would decide with a probability of 50 %.", blocks=blocks)
-    return say(
-        "About {blocks} would decide with a probability of 50 %, {most} with 80 %.",
-        blocks=blocks,
-        most=say.integer(most),
-    )
+    text = N_("About {blocks} would decide with a probability of 50 %, {most} with 80 %.")
+    return say(text, blocks=blocks, most=say.integer(most))
 
 
 def _whole_answer(decision: SlaDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
-    """Yield the answer and, if the source of the study recommends something, whether this host agrees."""
     yield from decision_answer(decision, say)
     if recommended is not None and (here := _on_source(decision, recommended, say)):
         yield f"{source_text(recommended, say)} {here}"
@@ -194,11 +173,10 @@ def _whole_answer(decision: SlaDecision, recommended: Recommended | None, say: L
 def source_text(recommended: Recommended, say: Language) -> str:
     """Return the sentence on what the source of a study or a suite recommends, where and why."""
     combinations = [" · ".join(levels) for levels in itertools.product(*recommended.levels.values())]
+    levels, passage = join_names(combinations, say), recommended.passage[say.code]
+    because = recommended.because[say.code]
     return say(
-        "The source recommends {levels} ({passage}): {because}.",
-        levels=join_names(combinations, say),
-        passage=recommended.passage[say.code],
-        because=recommended.because[say.code],
+        "The source recommends {levels} ({passage}): {because}.", levels=levels, passage=passage, because=because
     )
 
 
@@ -222,19 +200,13 @@ def _on_source(decision: SlaDecision, recommended: Recommended, say: Language) -
         label, best = candidates[holding[0]].label, choice.recommended
         if best is None or decision.question.cost is None or {best, *choice.alike}.intersection(holding):
             return say("This host agrees: {candidate} holds the levels.", candidate=label)
-        return say(
-            "{candidate} holds the levels here, too, but costs more than {best}.",
-            candidate=label,
-            best=candidates[best].label,
-        )
+        text = N_("{candidate} holds the levels here, too, but costs more than {best}.")
+        return say(text, candidate=label, best=candidates[best].label)
     surest = max(named, key=lambda at: (at not in choice.rejected, choice.odds[at].holds))
     if surest in choice.rejected:
         return say("This host says otherwise: here, that does not hold the levels.")
-    return say(
-        "This host leaves that open: {candidate} holds the levels with a probability of {p}.",
-        candidate=candidates[surest].label,
-        p=odds_text(choice.odds[surest].holds, say),
-    )
+    text = N_("This host leaves that open: {candidate} holds the levels with a probability of {p}.")
+    return say(text, candidate=candidates[surest].label, p=odds_text(choice.odds[surest].holds, say))
 
 
 def _probability(decision: SlaDecision, at: int, say: Language) -> str:
@@ -282,15 +254,12 @@ def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
     wishes = list(zip(decision.question.wished, decision.candidates[at].wishes, strict=True))
     met = [wish.text for wish, is_met in wishes if is_met]
     lacking = [wish.text for wish, is_met in wishes if not is_met]
-    text = say("It has what is wished ({wishes})", wishes=join_names(met, say))
+    has, lacks = join_names(met, say), join_names(lacking, say)
+    text = say("It has what is wished ({wishes})", wishes=has)
     if lacking:
-        text = say("It lacks what is wished ({wishes})", wishes=join_names(lacking, say))
+        text = say("It lacks what is wished ({wishes})", wishes=lacks)
     if met and lacking:
-        text = say(
-            "Of what is wished, it has {met}, and lacks {lacking}",
-            met=join_names(met, say),
-            lacking=join_names(lacking, say),
-        )
+        text = say("Of what is wished, it has {met}, and lacks {lacking}", met=has, lacking=lacks)
     if decision.cheapest in (None, at):
         return f"{text}."
     other = decision.candidates[decision.cheapest].label
@@ -314,9 +283,6 @@ def _question(decision: SlaDecision, say: Language) -> str:
     return say("{candidates}, with {given}.", candidates=candidates, given=given) if given else f"{candidates}."
 
 
-# What would change the answer
-
-
 def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield how strict the limit of each service level may become, and which other candidate holds a stricter one.
 
@@ -329,11 +295,9 @@ def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
             other, limit = strictest.beyond
             label, bound = decision.candidates[other].label, _bound(level, limit, say)
             then = say("Beyond that, {candidate} remains, until {bound}.", candidate=label, bound=bound)
+        label, bound = decision.candidates[best].label, _bound(level, strictest.limit, say)
         holds = say(
-            "{metric}: {candidate} holds {bound} as well.",
-            metric=level.metric.name,
-            candidate=decision.candidates[best].label,
-            bound=_bound(level, strictest.limit, say),
+            "{metric}: {candidate} holds {bound} as well.", metric=level.metric.name, candidate=label, bound=bound
         )
         yield f"{holds} {then}"
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.gate_plan import GatePlan, GatePower
+from lastro.analysis.gate_plan import GatePlan
 from lastro.builders.data.encoder import Forms, encode, in_common, pick
 from lastro.document import Block, Paragraph, Table
 from lastro.results.samples import Metric
@@ -49,7 +49,14 @@ def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
         )
     )
     columns = (say("blocks"), say("median cell"), say("noisiest cell"), say("shown"), say("time of both"))
-    yield Table("gate", "", columns, tuple(_row(gate_power, say) for gate_power in plan.powers))
+    rows = []
+    for each in plan.powers:
+        losses = (
+            say("any may be missed") if math.isinf(loss) else percent(loss, say, digits=2)
+            for loss in (each.median, each.noisiest)
+        )
+        rows.append((str(each.blocks), *losses, _chance(each.shown, say), human_duration(each.duration_s)))
+    yield Table("gate", "", columns, tuple(rows))
     yield Paragraph(
         say(
             "median cell, noisiest cell: the least loss that is found with {power} power; the noisiest is {metric} of "
@@ -65,16 +72,7 @@ def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
     yield Paragraph(" ".join(_noise(plan, say)))
 
 
-def _row(power: GatePower, say: Language) -> tuple[str, ...]:
-    losses = (
-        say("any may be missed") if math.isinf(loss) else percent(loss, say, digits=2)
-        for loss in (power.median, power.noisiest)
-    )
-    return (str(power.blocks), *losses, _chance(power.shown, say), human_duration(power.duration_s))
-
-
 def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
-    """Yield how many blocks find a loss of twice the margin, and how many show that nothing regressed."""
     needed = {metric: _blocks(plan, n, say) for metric, n in plan.blocks_to_find.items()}
     texts = [f"{metric}, {blocks}" for metric, blocks in needed.items()] if len(needed) > 1 else list(needed.values())
     yield say(

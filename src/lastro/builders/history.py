@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from lastro.analysis.history import FactChange, HistoryChange, HistoryReport, HistorySeries, fact_changes
+from lastro.analysis.history import FactChange, HistoryReport, HistorySeries, fact_changes
 from lastro.analysis.remarks import in_order
 from lastro.document import Block, Figure, Figures, Fold, Items, Table, Title, section
 from lastro.grouping import by_key
@@ -22,7 +22,6 @@ from lastro.words.remarks import meaning, sign, signs_of
 
 _CAUSES = {"software": N_("software"), "host": N_("host"), "unknown": N_("software or host")}
 _SAID = {"acknowledged": N_("acknowledged"), "muted": N_("muted"), "unmuted": N_("unmuted")}
-_CHANGES = (N_("metric"), N_("treatment"), N_("changed at"), N_("after / before"), "", N_("a change of"))
 _MOST_FACTS = 4  # changed facts of a campaign that are written with their values
 _LONGEST_FACT = 40
 
@@ -51,8 +50,17 @@ def history_blocks(
     title = say("A history of {n} series on {hosts}", n=say.integer(len(report.series)), hosts=hosts)
     yield Title(title, (headline(report, say),))
     changes = [(series, change) for series in report.series for change in series.changes]
-    rows = tuple(_change_row(series, change, say) for series, change in changes)
-    yield Table("changes", "", tuple(map(say, _CHANGES)), rows, numeric(3, 4), whole=True)
+    rows = []
+    for series, change in changes:
+        remark = change.acknowledged or series.muted
+        verdict = say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) if remark else ""
+        rows.append((
+            series.metric.name, treatment_text(series, say), range_text(series, change, say),
+            ratio_text(change.point.ratio, say), verdict or verdict_text(change.verdict, say),
+            say(_CAUSES[change.cause]),
+        ))  # fmt: skip
+    columns = (say("metric"), say("treatment"), say("changed at"), say("after / before"), "", say("a change of"))
+    yield Table("changes", "", columns, tuple(rows), numeric(3, 4), whole=True)
     facts = [fact for _, change in changes for fact in change.facts]
     yield from _facts(facts, say("What else changed there"), say)
     yield Items(tuple(_notes(report, say)))
@@ -69,18 +77,7 @@ def history_blocks(
             )
 
 
-def _change_row(series: HistorySeries, change: HistoryChange, say: Language) -> tuple[str, ...]:
-    remark = change.acknowledged or series.muted
-    verdict = say("{verdict}: {text}", verdict=say(_SAID[remark.kind]), text=remark.text) if remark else ""
-    return (
-        series.metric.name, treatment_text(series, say), range_text(series, change, say),
-        ratio_text(change.point.ratio, say), verdict or verdict_text(change.verdict, say),
-        say(_CAUSES[change.cause]),
-    )  # fmt: skip
-
-
 def _notes(report: HistoryReport, say: Language) -> Iterator[str]:
-    """Yield notes on the tested, muted and incomplete series, on the meaning of marks, and on causes of changes."""
     decidable = sum(series.decidable for series in report.series)
     if decidable:
         yield say(
@@ -119,16 +116,11 @@ def _points(series: HistorySeries, say: Language) -> Table:
         mean = significant(summary.mean)
         if summary.low is not None and summary.high is not None:
             mean += f" [{significant(summary.low)}, {significant(summary.high)}]"
-        row = [
-            when(point.measured_utc),
-            point.name,
-            say.number(mean) + signs_of(sorted(summary.marks)),
-            say.integer(summary.n),
-        ]
+        mean = say.number(mean) + signs_of(sorted(summary.marks))
+        row = [when(point.measured_utc), point.name, mean, say.integer(summary.n)]
         row += [say.number(f"{judged:.3f}")] if series.sentinel is not None else []
-        rows.append(
-            (*row, f"{verdict_text(change.verdict, say)} {ratio_text(change.point.ratio, say)}" if change else "")
-        )
+        row += [f"{verdict_text(change.verdict, say)} {ratio_text(change.point.ratio, say)}" if change else ""]
+        rows.append(tuple(row))
     sentinel = " · ".join(series.sentinel.values()) if series.sentinel else ""
     relative = (say("relative to {sentinel}", sentinel=sentinel),) if sentinel else ()
     columns = (say("measured"), say("label"), say("mean"), "n", *relative, say("change"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.campaign_spread import BetweenCampaigns
-from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
+from lastro.analysis.noise_floor import NoiseFloors
 from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_
@@ -21,22 +20,17 @@ def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
     """Yield a sentence on the guest, if the noise floors were measured in one, their table, and an explanation."""
     yield Items(tuple(guest_sentences(floors.guest, say)))
     columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("noisiest baseline"))
-    yield Table("noise-floor", "", columns, tuple(_row(metric_floor, say) for metric_floor in floors.metrics))
+    rows = []
+    for metric_floor in floors.metrics:
+        floor = metric_floor.floor
+        share = "—" if floor.floor is None else percent(floor.floor, say, digits=3)
+        ratio = ratio_text(floor.ratio, say) if floor.ratio else "—"
+        rows.append((metric_floor.metric.name, share, ratio, metric_floor.treatment))
+    yield Table("noise-floor", "", columns, tuple(rows))
     yield Items(tuple(_explanation(floors, say)))
 
 
-def _row(metric_floor: MetricFloor, say: Language) -> tuple[str, ...]:
-    floor = metric_floor.floor
-    return (
-        metric_floor.metric.name,
-        "—" if floor.floor is None else percent(floor.floor, say, digits=3),
-        ratio_text(floor.ratio, say) if floor.ratio else "—",
-        metric_floor.treatment,
-    )
-
-
 def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
-    """Yield what a noise floor is, how it was measured, and why some metrics have none."""
     place = place_of([floors.guest], say)
     yield say(
         "Noise floor: with {blocks} blocks, the baseline differs from itself{where} by more than that in {rate} of "
@@ -50,29 +44,18 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         blocks=say.count(floors.distance, "block"),
     )
     for metric_floor in floors.metrics:
-        if metric_floor.floor.absent_because:
-            yield say(
-                "{metric}: no floor: {why}",
-                metric=metric_floor.metric.name,
-                why=say.note(metric_floor.floor.absent_because),
-            )
+        if why := metric_floor.floor.absent_because:
+            yield say("{metric}: no floor: {why}", metric=metric_floor.metric.name, why=say.note(why))
     least = min((metric_floor.floor.pairs for metric_floor in floors.metrics), default=floors.blocks)
     if least < floors.blocks:
+        text = N_("Only {n} of {pairs} pairs were complete for some metrics: their floors are uncertain.")
+        yield say(text, n=least, pairs=floors.pairs)
+    if between := floors.between:
+        spreads = [f"{name} {percent(spread.spread, say, digits=3)}" for name, spread in between.spreads.items()]
         yield say(
-            "Only {n} of {pairs} pairs were complete for some metrics: their floors are uncertain.",
-            n=least,
-            pairs=floors.pairs,
+            "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
+            "`lastro compare` takes it into account.",
+            n=between.campaigns,
+            span=human_duration(between.span_s),
+            spreads=", ".join(spreads) or say("not known, since means may be zero"),
         )
-    if floors.between is not None:
-        yield _between(floors.between, say)
-
-
-def _between(between: BetweenCampaigns, say: Language) -> str:
-    spreads = ", ".join(f"{name} {percent(spread.spread, say, digits=3)}" for name, spread in between.spreads.items())
-    return say(
-        "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
-        "`lastro compare` takes it into account.",
-        n=between.campaigns,
-        span=human_duration(between.span_s),
-        spreads=spreads or say("not known, since means may be zero"),
-    )

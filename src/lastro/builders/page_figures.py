@@ -14,14 +14,9 @@ from lastro.figures.svg import with_unique_ids
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A figure of a document; its section selects it by kind, metric and factor.
+    """A figure of a document; its section selects it by the kind, metric and factor of its plan."""
 
-    `metric` is the index of its metric; None if it shows several. `factor` is the factor of a curve; empty for other
-    kinds."""
-
-    kind: Kind
-    metric: int | None
-    factor: str
+    plan: FigurePlan
     figure: Figure
 
 
@@ -35,7 +30,7 @@ class PageFigures(tuple[PageFigure, ...]):
         return tuple(
             page_figure.figure
             for page_figure in self
-            if page_figure.kind == kind and metric in (None, page_figure.metric)
+            if page_figure.plan.kind == kind and metric in (None, page_figure.plan.metric)
         )
 
 
@@ -45,15 +40,15 @@ NO_FIGURES = PageFigures()
 def draw_figures(planned: Iterable[FigurePlan]) -> PageFigures:
     """Draw the planned figures as SVG and return them in order, without those for which there is no data."""
     drawings = ((plan, svgs_of(plan)) for plan in planned)
-    return PageFigures(_page_figure(plan, Figure(plan.title, svgs)) for plan, svgs in drawings if svgs)
+    return PageFigures(PageFigure(plan, Figure(plan.title, svgs)) for plan, svgs in drawings if svgs)
 
 
 def link_figures(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> PageFigures:
     """Return those planned figures that are in files, as links to the files; `links` is {title: address}."""
     if not links:
         return NO_FIGURES  # without making the plans
-    in_files = (plan for plan in planned if plan.title in links)
-    return PageFigures(_page_figure(plan, Figure(plan.title, address=links[plan.title])) for plan in in_files)
+    in_files = ((plan, links[plan.title]) for plan in planned if plan.title in links)
+    return PageFigures(PageFigure(plan, Figure(plan.title, address=address)) for plan, address in in_files)
 
 
 def planned_figures(content: Content) -> Iterator[FigurePlan]:
@@ -66,7 +61,3 @@ def svgs_of(plan: FigurePlan) -> tuple[str, ...]:
     pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
     svgs = [picture.svg() for picture in pictures if picture]
     return tuple(with_unique_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
-
-
-def _page_figure(plan: FigurePlan, figure: Figure) -> PageFigure:
-    return PageFigure(plan.kind, plan.metric, plan.factor, figure)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedPanel
+from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable
 from lastro.analysis.claim_cells import DID_YOU_MEAN
 from lastro.builders.content import Content
 from lastro.builders.page_figures import PageFigures
@@ -100,16 +100,10 @@ def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Ta
         confidence=percent(confidence, say),
     )
     passage = matched.table
-    return Table(
-        f"published-{passage.id}",
-        title_of(passage, say),
-        (*names, *heads),
-        rows,
-        frozenset(right),
-        frozenset(right if len(heads) > _MOST_NUMBERS else ()),
-        note=_notes(passage.notes(say.code), how, (mean for means in matched.rows for mean in means), say),
-        dense=True,
-    )
+    note = _notes(passage.notes(say.code), how, (mean for means in matched.rows for mean in means), say)
+    name, title, columns = f"published-{passage.id}", title_of(passage, say), (*names, *heads)
+    long = frozenset(right if len(heads) > _MOST_NUMBERS else ())
+    return Table(name, title, columns, rows, frozenset(right), long, note, dense=True)
 
 
 def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
@@ -137,26 +131,23 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
             "published: the ratio or difference that the source prints, applied to the mean of this campaign that the "
             "source compares with"
         )
-    return Table(
+    means = (bar.here for panel in matched.panels for bar in panel.bars)
+    note = _notes(figure.passage.notes(say.code) if noted else "", how, means, say)
+    name, title, columns = (
         f"published-figure-{figure.passage.id}",
         title_of(figure.passage, say),
         (*groups, *bars, *heads),
-        tuple(_bar_rows(matched, groups, bars, say)),
-        frozenset(range(first, first + len(heads))),
-        note=_notes(
-            figure.passage.notes(say.code) if noted else "",
-            how,
-            (published_bar.here for panel in matched.panels for published_bar in panel.bars),
-            say,
-        ),
-        dense=True,
     )
+    rows, right = tuple(_bar_rows(matched, groups, bars, say)), frozenset(range(first, first + len(heads)))
+    return Table(name, title, columns, rows, right, note=note, dense=True)
 
 
 def _bar_rows(
     matched: MatchedBars, groups: Sequence[str], bars: Sequence[str], say: Language
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each bar: the levels of its group and its own, then its cells in each panel.
+
+    The cells of a panel are the mean and, if the panel has published values, the published value of the bar.
 
     `groups` and `bars` are the factors that distinguish groups, and bars within a group. A mean over all bars of a
     group follows these bars."""
@@ -165,8 +156,11 @@ def _bar_rows(
     for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
         labels = [levels_text(figure.groups[group].get(name, ()), say) for name in groups]
         labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
-        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
-        yield (*labels, *texts)
+        for panel in matched.panels:
+            at = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
+            texts = [here_text(at.here, say), mark_text(at.mark, say)] if at else ["", ""]
+            labels += texts if marks_of(panel) else texts[:1]
+        yield tuple(labels)
 
 
 def here_text(here: MatchedMean, say: Language) -> str:
@@ -204,16 +198,6 @@ def mark_text(mark: PublishedMark | None, say: Language) -> str:
     number = f"{mark.bound} {number_text(mark.value, say)}".strip()
     printed = mark.claim.published.printed if mark.relative and mark.claim.published else ""
     return f"{number} (“{printed}”)" if printed else number
-
-
-def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
-    """Return the cells of a bar in one panel: the mean and, if the panel has published values, the published value.
-
-    `group` and `bar` are indices. The texts are empty if the panel lacks the bar."""
-    matching = (shown for shown in panel.bars if (shown.group, shown.bar) == (group, bar))
-    published = next(matching, None)
-    texts = [here_text(published.here, say), mark_text(published.mark, say)] if published else ["", ""]
-    return texts if marks_of(panel) else texts[:1]
 
 
 def _notes(note: str, how: str, means: Iterable[MatchedMean], say: Language) -> str:

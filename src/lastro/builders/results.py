@@ -11,31 +11,17 @@ from lastro import document as doc
 from lastro import papers
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.decision import SlaDecision, decision_of, table_rows
+from lastro.analysis.searches import searches
 from lastro.analysis.table_choice import TableChoice
-from lastro.builders.content import Content
+from lastro.builders import conditions
+from lastro.builders.content import Content, notices, tiles_of
 from lastro.builders.decision import decision_answer, decision_section, short_answer
-from lastro.builders.gap_notes import gap_notes
 from lastro.builders.page_figures import NO_FIGURES, PageFigures
-from lastro.builders.page_head import notices, tiles_of
-from lastro.builders.part_properties import part_tables
 from lastro.builders.published_tables import published_blocks
 from lastro.builders.results_grid import results_grid
-from lastro.builders.search_tables import tables_of
 from lastro.builders.stat_tables import claims_table, effects_table, interaction_table
-from lastro.builders.statistics import statistics_blocks
-from lastro.builders.statistics_words import time_sentences
-from lastro.builders.tables import (
-    curve_tables,
-    doses_table,
-    gaps_table,
-    growth_tables,
-    invalid_table,
-    property_table,
-    ratios_table,
-    really_table,
-    remarks_table,
-    table_with_place,
-)
+from lastro.builders.statistics import statistics_blocks, time_sentences
+from lastro.builders.tables import curve_tables, growth_tables, ratios_table, searches_table, table_with_place
 from lastro.plain import plain
 from lastro.stats.notes import N_
 from lastro.study.fraction import Fraction
@@ -118,32 +104,25 @@ def results_blocks(
 
 
 def _title(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the title with the answer and a summary; in a terminal, the answer is the last section."""
+    """Yield the title with the answer and a summary, and notices; in a terminal, the answer is the last section."""
     report, say = shown.report, shown.say
     title = report.study.title or report.study.name
     if shown.form != "terminal":
         sentences = opening(report, say, shown.content.analysis, short_answer(shown.decision, say))
         yield doc.Title(title, sentences, words.summary(report, say), say("Lastro report"), tiles_of([report], say))
-        return
-    treatments, trials = say.count(len(report.rows), "treatment"), say.count(report.progress.n_trials, "trial")
-    tally = f"{treatments}, {trials}: {words.counts_text(report.progress.counts, say)}"
-    yield doc.Title(title)
-    yield doc.Items((tally, *words.premises(report, say), *_table_scope(shown)))
-
-
-def _table_scope(shown: _ShownResults) -> Iterator[str]:
-    """Yield how many treatments the table shows, if not all, and that it is sorted by the decision, if it is."""
-    say, n, treatments = shown.say, len(shown.rows), len(shown.report.rows)
-    if n < treatments:
-        yield say("{n} of {treatments} shown", n=n, treatments=say.count(treatments, "treatment"))
-    if shown.ranked and shown.decision and shown.decision.question.cost:
-        yield say("sorted by the service levels: what holds them first, the cheapest at the top")
-    elif shown.ranked:
-        yield say("sorted by the service levels: what holds them first")
-
-
-def _notices(shown: _ShownResults) -> Iterator[doc.Block]:
-    yield from notices(shown.say, unfinished=shown.form in ("page", "short") and not shown.report.progress.finished)
+    else:
+        treatments, trials = say.count(len(report.rows), "treatment"), say.count(report.progress.n_trials, "trial")
+        tally = f"{treatments}, {trials}: {words.counts_text(report.progress.counts, say)}"
+        n, n_all, scope = len(shown.rows), len(report.rows), []
+        if n < n_all:
+            scope.append(say("{n} of {treatments} shown", n=n, treatments=say.count(n_all, "treatment")))
+        if shown.ranked and shown.decision and shown.decision.question.cost:
+            scope.append(say("sorted by the service levels: what holds them first, the cheapest at the top"))
+        elif shown.ranked:
+            scope.append(say("sorted by the service levels: what holds them first"))
+        yield doc.Title(title)
+        yield doc.Items((tally, *words.premises(report, say), *scope))
+    yield from notices(say, unfinished=shown.form in ("page", "short") and not report.progress.finished)
 
 
 def _with_place(tables: Iterable[doc.Table], shown: _ShownResults) -> tuple[doc.Table, ...]:
@@ -163,7 +142,7 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
         yield from doc.section(say("Figures"), doc.Figures(figures))
         return
     title = say("How metrics vary with numeric factors")
-    drawn = {(metric.metric, metric.factor): metric.figure for metric in shown.figures if metric.kind == "curve"}
+    drawn = {(each.plan.metric, each.plan.factor): each.figure for each in shown.figures if each.plan.kind == "curve"}
     tables = {key: table_with_place(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, doc.Figure("")), table=table) for key, table in tables.items())
     yield from doc.section(title, doc.Figures(curves), anchor="curves", short=say("Curves"))
@@ -176,7 +155,6 @@ def _values(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _effects(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the sections on effects and on interactions, without empty sections."""
     metrics, say = shown.content.analysis.metrics, shown.say
     effects = _with_place((effects_table(metric, say) for metric in metrics), shown)
     numbers = _figures_with_tables(shown.figures.of("effects"), effects, say)
@@ -223,22 +201,24 @@ def _results(shown: _ShownResults) -> Iterator[doc.Block]:
         return
     rows = [row for row in shown.rows if row.status != "unavailable"] if shown.form == "terminal" else None
     grid = results_grid(shown.content, rows)
-    searches = _with_place(tables_of(report, say), shown)
-    yield from doc.section(title, grid, *searches, anchor="results", short=say("Results"))
+    bounds = _with_place((searches_table(report, search, say) for search in searches(report)), shown)
+    yield from doc.section(title, grid, *bounds, anchor="results", short=say("Results"))
 
 
 def _actual_conditions(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the section on what was really measured; in a terminal, only what the neighbours did."""
     report, say = shown.report, shown.say
-    doses = doses_table(report, say)
+    doses = conditions.doses_table(report, say)
     if shown.form == "terminal":
         yield from _with_place([doses], shown)
         return
-    really = really_table(report)
+    really = conditions.really_table(report)
     yield from doc.section(
         say("What was really measured"),
         doc.Paragraph(say(words.REALLY) if really else ""),
-        *_with_place((really, *part_tables(report, say), doses, remarks_table(report, say)), shown),
+        *_with_place(
+            (really, *conditions.part_tables(report, say), doses, conditions.remarks_table(report, say)), shown
+        ),
         anchor="really",
         short=say("Really measured"),
     )
@@ -253,16 +233,16 @@ def _missing(shown: _ShownResults) -> Iterator[doc.Block]:
     if nothing and shown.form == "terminal":
         return
     yield doc.Heading(say("What is missing, and why"), "missing", say("Missing"))
-    (gaps,) = _with_place([gaps_table(report, say)], shown) or (None,)
-    notes = tuple(gap_notes((("", gap) for gap in report.gaps), say))
+    (gaps,) = _with_place([conditions.gaps_table(report, say)], shown) or (None,)
+    notes = tuple(conditions.gap_notes((("", gap) for gap in report.gaps), say))
     yield doc.Notes(say("Unavailable on this host"), notes, None if is_brief else gaps)
     if is_brief:
         yield doc.Items(tuple(_invalid_reasons(report, say)), title=say("Invalid attempts"))
     elif report.invalid_attempts:
         yield doc.Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
-        yield from _with_place([invalid_table(report, say)], shown)
+        yield from _with_place([conditions.invalid_table(report, say)], shown)
     if not report.progress.finished:
-        yield doc.Paragraph(words.not_run_yet(report, say))
+        yield doc.Paragraph(say("{trials} not run yet.", trials=say.count(words.waiting(report), "trial")))
     elif nothing:
         yield doc.Paragraph(say(words.NOTHING_MISSING))
 
@@ -286,14 +266,9 @@ def _time_course(shown: _ShownResults) -> Iterator[doc.Block]:
     sentences = doc.Items(
         tuple(text for metric in analysis.metrics for text in time_sentences(metric, analysis.alpha, say))
     )
-    events = doc.Table(
-        "events",
-        "",
-        ("UTC", say("event"), say("what")),
-        tuple((at.replace("T", " ").removesuffix("Z"), say(kind), text) for at, kind, text in report.events),
-        long=frozenset({2}),
-        whole=True,
-    )
+    columns = ("UTC", say("event"), say("what"))
+    rows = tuple((at.replace("T", " ").removesuffix("Z"), say(kind), text) for at, kind, text in report.events)
+    events = doc.Table("events", "", columns, rows, long=frozenset({2}), whole=True)
     if not report.attempts:
         yield doc.Paragraph(say("No trial has run yet."))
     yield doc.Figures(shown.figures.of("course"), beside=tuple(filter(None, (sentences, events))))
@@ -303,7 +278,7 @@ def _time_course(shown: _ShownResults) -> Iterator[doc.Block]:
         return
     yield doc.Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
     yield from _with_place(
-        (property_table(name, title, table, say, ours=True) for name, title, table in resources), shown
+        (conditions.property_table(name, title, table, say, ours=True) for name, title, table in resources), shown
     )
 
 
@@ -313,12 +288,11 @@ def _growth(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the residual differences between platforms, the provenance, and the noise floor of the host."""
     report, say = shown.report, shown.say
     yield doc.Heading(say("Residual differences"), "residuals", listed=False)
     if report.residuals:
         yield doc.Paragraph(say(words.RESIDUALS))
-        table = property_table("residuals", "", report.residuals, say, ours=False)
+        table = conditions.property_table("residuals", "", report.residuals, say, ours=False)
         yield replace(table, tags=tuple(say("differs") if row.differs else "" for row in report.residuals.rows))
     else:
         yield doc.Paragraph(say("No trial recorded any."))
@@ -332,7 +306,7 @@ def _provenance(shown: _ShownResults) -> Iterator[doc.Block]:
 
 
 def _study(shown: _ShownResults) -> Iterator[doc.Block]:
-    """Yield the section on the study as it was run: scenario, factors, design, settings, exclusions, and its file."""
+    """Yield the sections on the study as it was run, with its design, exclusions and file, and on the testbed."""
     study, design, say = shown.report.study, shown.report.study.design, shown.say
     yield doc.Heading(say("The study"), "study", listed=False)
     yield doc.Paragraph(study.description)
@@ -355,32 +329,25 @@ def _study(shown: _ShownResults) -> Iterator[doc.Block]:
         facts[say("measured together")] = fraction.chains()
     yield doc.Facts(facts | ({say("excluded"): excluded} if excluded else {}))
     yield doc.Fold(say("The study file, as run"), (doc.Code(study.source),))
-
-
-def _testbed(shown: _ShownResults) -> Iterator[doc.Block]:
-    say = shown.say
-    return doc.section(say("Testbed"), doc.Figures(shown.figures.of("topology")), anchor="testbed")
+    yield from doc.section(say("Testbed"), doc.Figures(shown.figures.of("topology")), anchor="testbed")
 
 
 def _repeat(shown: _ShownResults) -> Iterator[doc.Block]:
     """Yield the commands that repeat the campaign or, in the short form, the one that writes the whole report."""
     say = shown.say
     if shown.form == "short":
-        yield doc.CommandLine(say(_REST).removesuffix(":"), _command_for_all(shown.report, say))
+        report = shown.report
+        is_merged = report.members and not report.of_fleet
+        directories = [member.directory for member in report.members] if is_merged else [report.directory]
+        places = shlex.join(map(plain, directories))
+        language = [] if say.code == "en" else ["--lang", say.code]
+        output = ["-o", "report.md"] if is_merged else []
+        options = shlex.join(["--format", "md", "--full", *language, *output])
+        command = f"lastro report {places if len(places) <= _MOST_PLACES else 'DIR'} {options}"
+        yield doc.CommandLine(say(_REST).removesuffix(":"), command)
         return
     commands = (doc.CommandLine(what, line) for what, line in words.commands(shown.report, say))
     yield from doc.section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
-
-
-def _command_for_all(report: CampaignResults, say: Language) -> str:
-    """Return the command line that writes the whole report as Markdown."""
-    is_merged = report.members and not report.of_fleet
-    directories = [member.directory for member in report.members] if is_merged else [report.directory]
-    places = shlex.join(map(plain, directories))
-    language = [] if say.code == "en" else ["--lang", say.code]
-    output = ["-o", "report.md"] if is_merged else []
-    options = shlex.join(["--format", "md", "--full", *language, *output])
-    return f"lastro report {places if len(places) <= _MOST_PLACES else 'DIR'} {options}"
 
 
 def _limitations(shown: _ShownResults) -> Iterator[doc.Block]:
@@ -403,7 +370,6 @@ def _closing(shown: _ShownResults) -> Iterator[doc.Block]:
 
 _SECTIONS = (
     _Section(_title, ("page", "paper", "terminal", "short")),
-    _Section(_notices, ("page", "paper", "terminal", "short")),
     _Section(_decision, ("page", "paper", "short")),
     _Section(_values, ("page", "short")),
     _Section(_effects, ("page", "paper"), folded=("terminal",)),
@@ -417,7 +383,6 @@ _SECTIONS = (
     _Section(_growth, ("page", "paper", "terminal")),
     _Section(_provenance, ("page",)),
     _Section(_study, ("page",)),
-    _Section(_testbed, ("page",)),
     _Section(_repeat, ("page", "short")),
     _Section(_limitations, ("page", "paper", "terminal")),
     _Section(_closing, ("terminal",)),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lastro.analysis.claims import Judgement
-from lastro.analysis.model import BaselineComparison, FactorPairs, Interaction, LevelEffect, MetricAnalysis
+from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
 from lastro.document import Table
 from lastro.figures.effects import effect_verdict, mark_texts
-from lastro.stats.anova import TYPE, Anova, Effect
-from lastro.stats.contrasts import MeanComparison
+from lastro.stats.anova import TYPE
 from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_
 from lastro.words import claims as claim_words
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, metric_heading, percent, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, percent, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
@@ -37,21 +36,17 @@ def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
 
 def effects_table(metric: MetricAnalysis, say: Language) -> Table:
     """Return a table of the main effects: each level of a factor against its reference, over all other factors."""
-    return Table(
-        f"effects-{metric.metric.name}",
-        say("Effect of each level on {metric}", metric=metric.metric.name),
-        (say("factor"), *_effect_columns(metric, say)),
-        tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
-        numeric(3, 10),
-        note=_notes(
-            say("Intervals and p are corrected for all effects of this table (max-|t|)."), metric, metric.effects, say
-        ),
-    )
+    name, title = metric.metric.name, say("Effect of each level on {metric}", metric=metric.metric.name)
+    columns = (say("factor"), *_effect_columns(metric, say))
+    rows = tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects)
+    corrected = say("Intervals and p are corrected for all effects of this table (max-|t|).")
+    note = _notes(corrected, metric, metric.effects, say)
+    return Table(f"effects-{name}", title, columns, rows, numeric(3, 10), note=note)
 
 
 def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
     """Return a table of the effects of factor `interaction.shown` at each level of factor `interaction.given`."""
-    given, shown = interaction.given, interaction.shown
+    given, shown, name = interaction.given, interaction.shown, metric.metric.name
     explains = say(
         "The interaction{aliases} explains {share} {of_variation} (p {p} after correction).",
         aliases=with_aliases(interaction.aliases, say),
@@ -59,17 +54,13 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
         of_variation=of_variation(metric, say),
         p=p_text(interaction.p_adjusted, say, sign=True),
     )
-    return Table(
-        f"interaction-{metric.metric.name}-{given}-{shown}",
-        say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
-        (given, *_effect_columns(metric, say)),
-        tuple(
-            (", ".join(level for _, level in effect.given), *_effect_row(metric, effect, say))
-            for effect in interaction.effects
-        ),
-        numeric(3, 10),
-        note=_notes(explains, metric, interaction.effects, say),
+    title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
+    rows = tuple(
+        (", ".join(level for _, level in effect.given), *_effect_row(metric, effect, say))
+        for effect in interaction.effects
     )
+    columns, note = (given, *_effect_columns(metric, say)), _notes(explains, metric, interaction.effects, say)
+    return Table(f"interaction-{name}-{given}-{shown}", title, columns, rows, numeric(3, 10), note=note)
 
 
 def of_variation(metric: MetricAnalysis, say: Language) -> str:
@@ -78,31 +69,27 @@ def of_variation(metric: MetricAnalysis, say: Language) -> str:
 
 
 def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], say: Language) -> str:
+    texts = [first]
+    if metric.floor is not None:
+        text = N_("Noise floor: {share} for one treatment against another, less for means over several.")
+        texts.append(say(text, share=percent(metric.floor, say, decimals=1)))
+        note = say.note(metric.floor_note) if metric.floor_note else ""
+        texts += [f"{note[:1].upper()}{note[1:]}."] if note else []
     shared = {effect.factor: effect.aliases for effect in effects if effect.aliases}
     aliases = (f"{factor}{with_aliases(aliases, say)}." for factor, aliases in shared.items())
-    return " ".join((first, *_floor_notes(metric, say), *mark_texts(effects, say), *aliases))
-
-
-def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield notes on the noise floor with which ratios were compared; nothing without a noise floor."""
-    if metric.floor is None:
-        return
-    yield say(
-        "Noise floor: {share} for one treatment against another, less for means over several.",
-        share=percent(metric.floor, say, decimals=1),
-    )
-    if metric.floor_note is not None:
-        note = say.note(metric.floor_note)
-        yield f"{note[:1].upper()}{note[1:]}."
+    return " ".join((*texts, *mark_texts(effects, say), *aliases))
 
 
 def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
-    unit = metric_heading(metric.metric).partition(" (")[2].rstrip(")")
-    difference = say("difference ({unit})", unit=unit) if unit else say("difference")
     return (
-        say("level"), say("against"), say("ratio"), difference, "p", say("p corrected"), "n (df)", say("trials"),
-        say("combinations"),
+        say("level"), say("against"), say("ratio"), _difference_heading(metric, say), "p", say("p corrected"), "n (df)",
+        say("trials"), say("combinations"),
     )  # fmt: skip
+
+
+def _difference_heading(metric: MetricAnalysis, say: Language) -> str:
+    unit = metric.metric.unit
+    return say("difference ({unit})", unit=unit) if unit else say("difference")
 
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
@@ -135,32 +122,21 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
     """Return a table of the pairs of levels of one factor, averaged over the levels of all other factors.
 
     Pairs with the reference are main effects, in a table of their own."""
-    unit = metric.metric.unit
+    compared = [(levels, pairs.pairs[levels].comparison) for levels in pairs.in_order]
     return Table(
         f"pairs-{metric.metric.name}-{pairs.factor}",
         say("Pairs of other levels of {factor}, in {metric}", factor=pairs.factor, metric=metric.metric.name),
-        (
-            say("level"),
-            say("against"),
-            say("ratio"),
-            say("difference ({unit})", unit=unit) if unit else say("difference"),
-            say("p corrected"),
+        (say("level"), say("against"), say("ratio"), _difference_heading(metric, say), say("p corrected")),
+        tuple(
+            (*levels, ratio_text(of.ratio, say), difference_text(of.difference, say), p_text(of.p_adjusted, say))
+            for levels, of in compared
         ),
-        tuple((*level_pair, *_pair_texts(pairs.pairs[level_pair].comparison, say)) for level_pair in pairs.in_order),
         numeric(2, 5),
         note=say(
             "Comparisons with {reference} are in the table of effects. Intervals and p are corrected for the pairs of "
             "other levels of all factors (max-|t|).",
             reference=pairs.reference,
         ),
-    )
-
-
-def _pair_texts(comparison: MeanComparison, say: Language) -> tuple[str, str, str]:
-    return (
-        ratio_text(comparison.ratio, say),
-        difference_text(comparison.difference, say),
-        p_text(comparison.p_adjusted, say),
     )
 
 
@@ -183,7 +159,7 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        "; ".join(filter(None, (verdict, claim_words.beside_text(claim, say)))),
+        "; ".join(filter(None, (verdict, claim_words.contradiction_text(claim, say), claim.note_text(say.code)))),
     )
 
 
@@ -198,10 +174,17 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     if anova is None:
         why = say.note(metric.why_none) if metric.why_none else ""
         return Table(name, title, columns, (), note=say("No analysis of variance: {why}.", why=why))
-    rows = [_anova_row(metric, effect, say) for effect in (*anova.effects, anova.residual)]
+    names, rows = {"block": N_("block"), "residual": N_("residual")}, []
+    for effect in (*anova.effects, anova.residual):
+        source = say(names[effect.name]) if effect.name in names else effect_name(metric, effect.factors, say)
+        ss, share = number_text(effect.ss, say), percent(effect.explained, say, decimals=1)
+        rows.append((source, say.integer(effect.df), ss, share))
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
     rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), percent(1.0, say, decimals=1)))
-    return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
+    kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
+    notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
+    note = " ".join((kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes)))
+    return Table(name, title, columns, tuple(rows), numeric(1, 4), note=note)
 
 
 def effect_name(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
@@ -214,45 +197,18 @@ def effect_name(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) 
     return " × ".join(effect) + with_aliases(aliases, say)
 
 
-def _anova_row(metric: MetricAnalysis, effect: Effect, say: Language) -> tuple[str, ...]:
-    names = {"block": N_("block"), "residual": N_("residual")}
-    return (
-        say(names[effect.name]) if effect.name in names else effect_name(metric, effect.factors, say),
-        say.integer(effect.df),
-        number_text(effect.ss, say),
-        percent(effect.explained, say, decimals=1),
-    )
-
-
-def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
-    kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
-    notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
-    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes))
-
-
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
     """Return a table of every treatment against its baseline: ratio, raw and corrected p, and verdict."""
     method = METHODS[metric.correction]
     columns = (say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("verdict"))
-    return Table(
-        f"comparisons-{metric.metric.name}",
-        say("Comparisons with the baseline in {metric}", metric=metric.metric.name),
-        columns,
-        tuple(_comparison_row(comparison, say) for comparison in metric.comparisons),
-        numeric(2, 4),
-        frozenset({0}),
-        note=say("Corrected by {method} over the {n} of this table.", method=method, n=len(metric.comparisons)),
-    )
-
-
-def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str, ...]:
-    verdict = say(DECISIONS[comparison.decision])
-    if comparison.under_floor:
-        verdict = say("{verdict}: below the noise floor", verdict=verdict)
-    return (
-        comparison.treatment.label,
-        ratio_text(comparison.ratio, say) if comparison.ratio else say("no ratio"),
-        p_text(comparison.p, say),
-        p_text(comparison.p_adjusted, say),
-        verdict,
-    )
+    rows = []
+    for comparison in metric.comparisons:
+        verdict = say(DECISIONS[comparison.decision])
+        if comparison.under_floor:
+            verdict = say("{verdict}: below the noise floor", verdict=verdict)
+        ratio = ratio_text(comparison.ratio, say) if comparison.ratio else say("no ratio")
+        ps = p_text(comparison.p, say), p_text(comparison.p_adjusted, say)
+        rows.append((comparison.treatment.label, ratio, *ps, verdict))
+    name, title = metric.metric.name, say("Comparisons with the baseline in {metric}", metric=metric.metric.name)
+    note = say("Corrected by {method} over the {n} of this table.", method=method, n=len(rows))
+    return Table(f"comparisons-{name}", title, columns, tuple(rows), numeric(2, 4), frozenset({0}), note)

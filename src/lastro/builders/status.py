@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import MeasuredIn
@@ -38,12 +39,17 @@ def _status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
     yield Items((*_of_guests([("", facts)], say), *_progress(facts, say), *_now(facts, say)))
     if testbeds := facts.get("testbeds"):
         columns = (say("testbed"), say("blocks"), say("valid"), say("now in block"))
-        yield Table("testbeds", "", columns, tuple(_testbed(testbed, say) for testbed in testbeds), numeric(1, 3))
+        beds = tuple(
+            (bed["name"], say.integer(bed["blocks"]), say.integer(bed["valid_trials"]), str(bed["block"] or "·"))
+            for bed in testbeds
+        )
+        yield Table("testbeds", "", columns, beds, numeric(1, 3))
     if live := facts["live"]:
         rows = tuple(_latest(trial, say) for trial in live["latest"])
         names = (say("trial"), say("treatment"), say("metric"), say("value"), say("mean of the earlier trials"))
         yield Table("latest", say("Latest valid trials"), names, rows, frozenset({0, 3}), whole=True)
-        invalid = tuple(_invalid(attempt, say) for attempt in live["invalid"])
+        words = N_("trial {trial}, attempt {attempt}, {treatment}: {why}")
+        invalid = tuple(say(words, **{**attempt, "why": "; ".join(attempt["reasons"])}) for attempt in live["invalid"])
         yield Items(invalid, title=say("Latest invalid attempts"))
 
 
@@ -55,16 +61,6 @@ def _latest(trial: Facts, say: Language) -> tuple[str, ...]:
         words = N_("{mean} ({low} to {high}, {trials})") if summary["n"] > 1 else "{mean} ({trials})"
         earlier = say(words, mean=mean, low=low, high=high, trials=trials)
     return str(trial["trial"]), trial["treatment"], trial["metric"], value, earlier
-
-
-def _invalid(attempt: Facts, say: Language) -> str:
-    words = N_("trial {trial}, attempt {attempt}, {treatment}: {why}")
-    return say(words, **{**attempt, "why": "; ".join(attempt["reasons"])})
-
-
-def _testbed(testbed: Facts, say: Language) -> tuple[str, ...]:
-    blocks, valid = (say.integer(testbed[key]) for key in ("blocks", "valid_trials"))
-    return testbed["name"], blocks, valid, str(testbed["block"] or "·")
 
 
 def _title(text: str, facts: Facts, say: Language) -> Title:
@@ -137,9 +133,6 @@ def _to_go(facts: Facts, say: Language) -> Iterator[str]:
         yield say("about {time} to go, if nothing is repeated", time=human_duration(facts["remaining_s"]))
 
 
-# Of a suite
-
-
 def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
     """Yield the progress of a suite and of each of its studies, and why studies stopped."""
     members = facts["studies"]
@@ -148,12 +141,16 @@ def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
     yield Items((*_of_guests(measured, say), _bar(facts["counts"], say)))
     columns = (say("study"), *map(say, facts["counts"]), "")
     yield Table("studies", "", columns, tuple(_row(member, say) for member in members), numeric(1, len(columns) - 1))
-    yield Items(tuple(line for member in members for line in _why_stopped(member, say)))
+    lines = []
+    for member in filter(itemgetter("stopped"), members):
+        words = N_("{study} was ended by an error: {why}") if member["midway"] else N_("{study} could not run: {why}")
+        lines.append(say(words, study=member["suite_study"], why=member["stopped"]))
+        lines += [f"  {say('remedy: {remedy}', remedy=member['remedy'])}"] if member["remedy"] else []
+    yield Items(tuple(lines))
     yield Items(tuple(_to_go(facts, say)))
 
 
 def _row(member: Facts, say: Language) -> tuple[str, ...]:
-    """Return the row of a study: its name, its trials by state, and its state."""
     left_s = member["remaining_s"]
     state = say("finished") if member["finished"] else say("unfinished")
     if left_s and not member["finished"]:
@@ -165,15 +162,6 @@ def _row(member: Facts, say: Language) -> tuple[str, ...]:
     elif not member["begun"]:
         state = say("not begun, {state}", state=state)
     return (member["suite_study"], *(str(n or "·") for n in member["counts"].values()), state)
-
-
-def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
-    if not member["stopped"]:
-        return
-    words = N_("{study} was ended by an error: {why}") if member["midway"] else N_("{study} could not run: {why}")
-    yield say(words, study=member["suite_study"], why=member["stopped"])
-    if member["remedy"]:
-        yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"
 
 
 def suite_conclusion(facts: Facts, directory: str, say: Language) -> Iterator[Block]:

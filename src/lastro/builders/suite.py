@@ -11,15 +11,14 @@ from lastro import document as doc
 from lastro import papers
 from lastro.analysis.decision import decision_of
 from lastro.analysis.suite_decision import suite_decision_of
-from lastro.builders.content import Content
+from lastro.builders.conditions import gap_notes
+from lastro.builders.content import Content, notices, tiles_of
 from lastro.builders.decision import short_answer
-from lastro.builders.gap_notes import gap_notes
 from lastro.builders.page_figures import planned_figures, svgs_of
-from lastro.builders.page_head import notices, tiles_of
 from lastro.builders.stat_tables import claims_table
 from lastro.builders.suite_decision import suite_decision_section
 from lastro.words import campaign as words
-from lastro.words.claims_text import explanation, tally_text
+from lastro.words.claims import explanation, tally_text
 from lastro.words.language import Language
 from lastro.words.opening import opening
 
@@ -101,23 +100,17 @@ def _study(section: StudySection, say: Language) -> Iterator[doc.Block]:
         return
     answer = short_answer(decision_of(content.report), say)
     yield from map(doc.Paragraph, opening(content.report, say, content.analysis, answer))
-    yield doc.Figures(_key_figure(content))
+    views, plans = content.report.views, planned_figures(content)
+    measured = (plan for plan in plans if plan.metric is not None and views[plan.metric].n_blocks)
+    first = next((doc.Figure(plan.title, svgs) for plan in measured if (svgs := svgs_of(plan))), None)
+    yield doc.Figures((first,) if first else ())
     if content.judgements:
         yield doc.Paragraph(tally_text(content.judgements, say))
     yield doc.Paragraph(words.summary(content.report, say), dim=True)
     yield doc.Paragraph((doc.Span(say("The whole report of this study"), link=section.link),))
 
 
-def _key_figure(content: Content) -> tuple[doc.Figure, ...]:
-    """Return a tuple of the first figure that can be drawn of a measured metric; empty if there is none."""
-    for plan in planned_figures(content):
-        if plan.metric is not None and content.report.views[plan.metric].n_blocks and (svgs := svgs_of(plan)):
-            return (doc.Figure(plan.title, svgs),)
-    return ()
-
-
 def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
-    """Return one table with the claims of all studies; its first column names the study."""
     judged = [(section.name, section.content) for section in sections if section.content and section.content.judgements]
     tables = [(name, claims_table(content.judgements, "", say)) for name, content in judged]
     first = tables[0][1]
@@ -125,13 +118,8 @@ def _claims(sections: Sequence[StudySection], say: Language) -> doc.Table:
         explanation(next(section.content.report for section in sections if section.content), say),
         say("The claims of each study are a separate family."),
     )
-    return doc.Table(
-        first.name,
-        words.title_with_place(first.title, words.place_of([content.report.guest for _, content in judged], say)),
-        (say("study"), *first.columns),
-        tuple((name, *row) for name, table in tables for row in table.rows),
-        frozenset(column + 1 for column in first.right),
-        frozenset(column + 1 for column in first.long),
-        " ".join(notes),
-        whole=True,
-    )
+    title = words.title_with_place(first.title, words.place_of([content.report.guest for _, content in judged], say))
+    columns = (say("study"), *first.columns)
+    rows = tuple((name, *row) for name, table in tables for row in table.rows)
+    right, long = (frozenset(column + 1 for column in indices) for indices in (first.right, first.long))
+    return doc.Table(first.name, title, columns, rows, right, long, " ".join(notes), whole=True)

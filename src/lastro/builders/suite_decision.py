@@ -35,7 +35,6 @@ def suite_decision_section(
 
 
 def _body(decision: SuiteDecision, say: Language) -> Iterator[Block]:
-    """Yield how good each candidate is in each study, the service levels, and the studies left out."""
     yield _table(decision, say)
     if any(column.decision for column in decision.columns):
         yield _levels_table(decision, say)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
-from lastro.analysis.campaign import CampaignResults, Cell, InvalidAttempt, MetricView, Row
-from lastro.analysis.curves import Curve, Panel, curves
-from lastro.analysis.doses import doses_of
-from lastro.analysis.growth import Growth
-from lastro.analysis.properties import ALL, PropertyTable, column_of
-from lastro.analysis.remarks import Mark
+from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
+from lastro.analysis.curves import Curve, curves
+from lastro.analysis.searches import Search, SearchEnding
 from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.content import Content
 from lastro.document import Table
-from lastro.figures.scenario_additions import growth_of
-from lastro.grouping import by_key
+from lastro.figures.scenario import growth_of
+from lastro.stats.notes import N_
 from lastro.words import campaign as words
 from lastro.words import numbers as formats
 from lastro.words.absences import lacks_spread
-from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
 from lastro.words.language import Language
+from lastro.words.numbers import MINUS
 from lastro.words.numeric import growth_text, level_text, sizes_text, why_missing
-from lastro.words.reasons import merge_reasons
-from lastro.words.remarks import short, sign, signs
+from lastro.words.remarks import short, signs
 
 
 def table_with_place(table: Table, report: CampaignResults, say: Language) -> Table:
@@ -37,17 +32,15 @@ def results_table(content: Content, view: MetricView) -> Table:
     report, say = content.report, content.say
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=formats.percent(view.confidence, say))
+    rows = []
+    for row, cell in view:
+        result = _result(row, cell, say, (row.treatment.index, view.index) in content.under_floor)
+        rows.append((*levels_of(report, row, say), *result))
     return Table(
         f"results-{view.index + 1}",
         formats.metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
-        tuple(
-            (
-                *levels_of(report, row, say),
-                *_result(row, cell, say, (row.treatment.index, view.index) in content.under_floor),
-            )
-            for row, cell in view
-        ),
+        tuple(rows),
         right=frozenset({len(factors), len(factors) + 1}),  # n and the mean
         note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
     )
@@ -57,17 +50,13 @@ def ratios_table(content: Content) -> Table:
     """Return a table of the treatments that can run here: for each metric the ratio or, without a ratio, the mean."""
     report, say, under = content.report, content.say, content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    rows = tuple(
-        (
-            *levels_of(report, row, say),
-            n_text(row, say),
-            *(_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells)),
-        )
-        for row in report.rows
-        if row.status != "unavailable"
-    )
+    rows = []
+    for row in report.rows:
+        if row.status != "unavailable":
+            ratios = (_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells))
+            rows.append((*levels_of(report, row, say), n_text(row, say), *ratios))
     right = frozenset(range(len(factors), len(factors) + 1 + len(report.metrics)))
-    return Table("ratios", "", (*factors, "n", *map(formats.metric_heading, report.metrics)), rows, right)
+    return Table("ratios", "", (*factors, "n", *map(formats.metric_heading, report.metrics)), tuple(rows), right)
 
 
 def n_text(row: Row, say: Language) -> str:
@@ -117,25 +106,28 @@ def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str]
     """Return the means of each curve as a table, as in papers: {(index of the metric, factor of the curve): table}.
 
     The levels of that factor are numbers; each level of another factor is a line of the curve."""
-    all_curves = curves(report)
-    return {
-        (view.index, curve.factor): _curve_table(view, curve, say)
-        for view in report.views
-        for curve in all_curves
-        if curve.measures(view)
-    }
+    shown = ((view, curve) for view, curve in product(report.views, curves(report)) if curve.measures(view))
+    return {(view.index, curve.factor): _curve_table(view, curve, say) for view, curve in shown}
 
 
 def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
     """Return the table of a curve; its columns are the numbers or the lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
     numbers_as_columns, has_panels = len(labels) <= len(names), len(curve.panels) > 1
+
+    def text(row: Row | None) -> str:
+        if row is None:
+            return "—"  # the study does not have the treatment
+        cell = view.of(row)
+        return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
+
     rows: list[tuple[str, ...]] = []
     for panel in curve.panels:
-        cells = _curve_cells(panel, view, curve, say)
+        rows_by_line, no_rows = {line.name: line.rows for line in panel.lines}, (None,) * len(labels)
+        cells = {name: [text(row) for row in rows_by_line.get(name, no_rows)] for name in names}
         first = panel.levels if has_panels else ()
         if numbers_as_columns:
-            rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
+            rows += [(*first, name, *cells[name]) for name in names]
         else:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
     head = curve.lines or say("treatment") if numbers_as_columns else curve.factor
@@ -152,22 +144,6 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
         frozenset(range(fixed, fixed + len(columns))),
         note=" — ".join((*same, heading, words.metric_note(view.metric, say), *_legends(view, say))),
     )
-
-
-def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {name of a line: a text for each number of the curve}.
-
-    A text is the mean, or why it is missing; a dash if the study does not have the treatment."""
-    rows_by_line = {line.name: line.rows for line in panel.lines}
-    no_rows = (None,) * len(curve.labels)
-    return {name: [_curve_cell(row, view, say) for row in rows_by_line.get(name, no_rows)] for name in curve.line_names}
-
-
-def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
-    if row is None:
-        return "—"
-    cell = view.of(row)
-    return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
 
 
 def _mean(cell: Cell, say: Language) -> str:
@@ -187,119 +163,50 @@ def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
     columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
     tables: list[Table] = []
     for view in report.views:
-        title = say("Growth of {metric}", metric=formats.metric_heading(view.metric))
-        rows = tuple(
-            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
-            for row in growths.rows
-        )
+        title, rows = say("Growth of {metric}", metric=formats.metric_heading(view.metric)), []
+        for row in growths.rows:
+            cells = (say("not measured"), *["—"] * (len(sized.measures) + 1))
+            if (growth := row.metrics[view.index]) is not None:
+                ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+                against = (growth_text(relation, say) for relation in growth.against.values())
+                cells = ("; ".join(sizes_text(growth)), ratio, *against)
+            rows.append((*(row.levels or (say("the only treatment"),)), *cells))
         right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
         note = "" if tables else say(sized.explanation)
-        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note, dense=True))
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, tuple(rows), right, long, note, dense=True))
     return tuple(tables)
 
 
-def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
-    if growth is None:
-        return say("not measured"), *["—"] * (n_measures + 1)
-    ratio = formats.ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
-    return "; ".join(sizes_text(growth)), ratio, *(growth_text(against, say) for against in growth.against.values())
-
-
-def really_table(report: CampaignResults) -> Table:
-    """Return a table of how each platform was really measured, as recorded by its trials; no rows without records."""
-    really = report.properties.really
-    rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
-    names = tuple(row.name for row in really.rows)
-    return Table(
-        "really", "", (really.factor, *names), rows if really else (), long=frozenset(range(1, len(names) + 1))
-    )
-
-
-def doses_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of the doses that the neighbour really applied, with a row for each combination of its factors."""
-    doses = doses_of(report)
-    columns = (*doses.factors, say("trials"), *(say(quantity.label) for quantity in doses.quantities))
+def searches_table(report: CampaignResults, search: Search, say: Language) -> Table:
+    """Return a table of a searched metric, with a row for each way in which searches of a treatment ended."""
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    columns = (*factors, search.metric.name, say("kind"), say("trials"), say("what ended the search"))
     rows = tuple(
         (
-            *row.levels,
-            say.integer(row.trials),
-            *(spread_text(quantity, row.spreads.get(quantity.name), say) for quantity in doses.quantities),
+            *levels_of(report, row, say),
+            values_text(ending, say),
+            say("limit found") if ending.limit else say("lower bound"),
+            say("{n} of {all}", n=len(ending.values), all=row.n_valid),
+            ending.text,
         )
-        for row in doses.rows
+        for row, ended in search.rows
+        for ending in ended
     )
-    right = frozenset(range(len(doses.factors), len(columns)))
-    return Table("doses", say(DOSES), columns, rows, right, note=say(DOSES_NOTE) if rows else "", dense=True)
+    title = say("What bounds the number: {metric}", metric=search.metric.name)
+    value_column = len(factors)
+    right, long = frozenset({value_column}), frozenset({value_column + 3})
+    return Table(f"search-{search.metric.name}", title, columns, rows, right, long, say(_SEARCH_NOTE))
 
 
-def remarks_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of the remarks of trials by kind and platform, with the text of the first remark.
-
-    The number of trials is a sum over treatments. If trials of a treatment have the remark on several metrics, the
-    metric with the most of them counts."""
-    by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
-    trials: Counter[tuple[str, str]] = Counter()
-    for row in report.rows:
-        platform = column_of(report.study, row.treatment.levels, "platform")
-        most_marked: dict[str, int] = {}
-        for cell in row.cells:
-            for mark in cell.marks:
-                by_kind.setdefault((mark.kind, platform), []).append((cell.metric.name, mark))
-                most_marked[mark.kind] = max(most_marked.get(mark.kind, 0), mark.n)
-        trials.update({(kind, platform): n for kind, n in most_marked.items()})
-    rows = (
-        (
-            f"{sign(kind)} {say(kind)}",
-            say(platform) if platform == ALL else platform,
-            say.integer(trials[kind, platform]),
-            ", ".join(dict.fromkeys(name for name, _ in by_kind[kind, platform])),
-            next((mark.text for _, mark in by_kind[kind, platform] if mark.text), ""),
-        )
-        for kind in report.kinds_of_marks
-        for key, platform in by_kind
-        if key == kind
-    )
-    columns = (say("mark"), "platform", say("trials"), say("metrics"), say("first remark"))
-    return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
+_SEARCH_NOTE = N_(
+    "Limit found: one more instance did not start, did not answer, or had no memory left; or a rate lost more than its "
+    "goal. Lower bound: the study, or the generator, ended the search. Trials that ended in the same way share a line, "
+    "with the message of the first."
+)
 
 
-def gaps_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table of the treatments that cannot run here, with a row for each reason."""
-    columns = (say("levels"), say("treatments"), say("trials"), say("why"), say("remedy"))
-    rows = tuple(
-        (gap.where, say.integer(len(gap.treatments)), say.integer(gap.n_trials), gap.reason, gap.remedy or "")
-        for gap in report.gaps
-    )
-    title = say("Unavailable on this host")
-    return Table("unavailable", title, columns, rows, frozenset({1, 2}), frozenset({0, 3, 4}))
-
-
-def invalid_table(report: CampaignResults, say: Language) -> Table:
-    """Return a table with a row for each trial with invalid attempts: how many, and why."""
-    columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
-    trials = by_key((attempt.trial, attempt) for attempt in report.invalid_attempts)
-    rows = tuple(
-        (
-            str(number),
-            str(len(attempts)),
-            str(attempts[0].block),
-            attempts[0].treatment.label,
-            _why(attempts),
-            say(attempts[0].trial_state),
-        )
-        for number, attempts in trials.items()
-    )
-    return Table("invalid", say("Invalid attempts"), columns, rows, frozenset({0, 1, 2}), frozenset({4}))
-
-
-def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return why attempts of a trial were invalid; '(2×)' follows a reason of only two of more attempts."""
-    reasons = merge_reasons((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
-    counts = {reason: len(set(numbers)) for reason, numbers in reasons}
-    return "; ".join(reason if n == len(attempts) else f"{reason} ({n}×)" for reason, n in counts.items())
-
-
-def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties; if `ours`, Lastro wrote its numbers, so they get the separators of the language."""
-    columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
-    rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
-    return Table(name, title, columns, rows, whole=True)
+def values_text(ending: SearchEnding, say: Language) -> str:
+    """Format the smallest and the largest value of the searches that ended so: '37', '36 to 38', or a bound: '≥ 64'."""
+    low, high = (f"{end(ending.values):.6g}".replace("-", MINUS) for end in (min, max))
+    text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
+    return text if ending.limit else f"≥ {text}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.variants import VariantAnswer, VariantPair, differing_tools
+from lastro.analysis.variants import VariantAnswer, differing_tools
 from lastro.document import Block, Items, Table, Title
 from lastro.stats.notes import N_
 from lastro.words.estimates import numeric
@@ -18,27 +18,20 @@ _VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undec
 def variant_blocks(answer: VariantAnswer, say: Language) -> Iterator[Block]:
     """Yield the answer in one line, a table of the pairs of variant and reference, worst first, and the conditions."""
     yield Title(headline(answer, say))
-    rows = [_row(answer, pair, say) for pair, _ in answer.measured]
-    rows += [
-        (pair.label or "—", pair.variant, "—", "—", "—", missing_text(pair, say))
-        for pair in answer.pairs
-        if not pair.change
-    ]
+    index, rows = next(view.index for view in answer.report.views if view.metric == answer.metric), []
+    for pair, change in answer.measured:
+        summaries = (row.cells[index].summary for row in (pair.reference, pair.row))
+        means = (mean_text(summary, say) if summary else "—" for summary in summaries)
+        verdict = "worse" if pair.confirmed else answer.verdict(pair)
+        rows.append((pair.label or "—", pair.variant, *means, size_text(change, say), say(_VERDICTS[verdict])))
+    unmeasured = (pair for pair in answer.pairs if not pair.change)
+    rows += [(pair.label or "—", pair.variant, *["—"] * 3, missing_text(pair, say)) for pair in unmeasured]
     columns = (
         say("treatment"), say("variant"), answer.reference, say("variant's mean"), say("change for the worse"), "",
     )  # fmt: skip
     title = f"{metric_heading(answer.metric)}, {direction_text(answer.metric, say)}"
     yield Table("variants", title, columns, tuple(rows), numeric(2, 5))
     yield Items(tuple(_notes(answer, say)))
-
-
-def _row(answer: VariantAnswer, pair: VariantPair, say: Language) -> tuple[str, ...]:
-    index = next(view.index for view in answer.report.views if view.metric == answer.metric)
-    summaries = (row.cells[index].summary for row in (pair.reference, pair.row))
-    means = (mean_text(summary, say) if summary else "—" for summary in summaries)
-    assert pair.change is not None
-    verdict = "worse" if pair.confirmed else answer.verdict(pair)
-    return (pair.label or "—", pair.variant, *means, size_text(pair.change, say), say(_VERDICTS[verdict]))
 
 
 def _notes(answer: VariantAnswer, say: Language) -> Iterator[str]:

@@ -20,12 +20,11 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
     """Print the topology of a trial, or write it to `args.output`. Raises: InputError when none was recorded."""
-    from lastro.figures.topology import topology_picture
-    from lastro.results.files import write_atomically
-    from lastro.words.topology_text import topology_lines
-
     topology = _recorded_topology(store, trial, chosen, only_that=args.attempt is not None)
     if args.output:
+        from lastro.figures.topology import topology_picture
+        from lastro.results.files import write_atomically
+
         suffix = Path(args.output).suffix.lower()
         if args.output != "-" and suffix not in _SUFFIXES:
             hint = f"use {', '.join(_SUFFIXES)}, or - for stdout"
@@ -41,6 +40,8 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
     elif args.json:
         print(json_text({"trial": topology.trial, "attempt": topology.attempt, **asdict(topology.topology)}))
     else:
+        from lastro.words.topology import topology_lines
+
         width = terminal_width()
         head = [_title(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
         print(*head, "", *topology_lines(topology.topology, tool_versions(store.provenance), width), sep="\n")

@@ -29,7 +29,7 @@ from lastro.campaign.suite import Suite
 from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import print_answer
 from lastro.errors import InputError
-from lastro.words.claims_text import source_text
+from lastro.words.claims import source_text
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:

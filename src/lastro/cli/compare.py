@@ -101,8 +101,7 @@ def _check_options(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.compare import compare
     from lastro.builders.compare import compare_blocks
-    from lastro.builders.compare_github import workflow_commands
-    from lastro.builders.data.comparison import document, junit
+    from lastro.builders.data.comparison import document, junit, workflow_commands
 
     _check_options(args)
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]

@@ -14,17 +14,13 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement
 from lastro.analysis.curves import curves
 from lastro.analysis.model import Analysis
-from lastro.figures.aligned_series import draw_aligned
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.milestones import draw_milestones
-from lastro.figures.paired_series import draw_paired
-from lastro.figures.published_bars import draw_bars
-from lastro.figures.published_lines import draw_lines
-from lastro.figures.scenario_additions import figures_of
+from lastro.figures.published import draw_bars, draw_lines
+from lastro.figures.scenario import draw_aligned, draw_milestones, draw_paired, figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.figures.time_course import draw_course
 from lastro.figures.topology import draw_recorded_topology
@@ -163,18 +159,11 @@ def _of_scenario(report: CampaignResults, say: Language) -> Iterator[FigurePlan]
     # It loads NumPy, which tables in a terminal do not need.
     from lastro.figures.quantiles import draw_quantile_curves, draw_quantiles_by_load
 
-    draw: Callable[[], Figure | None]
+    draws: dict[type, Callable[..., Figure | None]] = {
+        Milestones: draw_milestones, PairedSeries: draw_paired, QuantilesByLoad: draw_quantiles_by_load,
+        QuantileCurves: draw_quantile_curves, AlignedSeries: draw_aligned,
+    }  # fmt: skip
     for figure in figures_of(report):
         title = say(figure.title, load=figure.load) if isinstance(figure, QuantileCurves) else say(figure.title)
-        match figure:
-            case Milestones():
-                draw = partial(draw_milestones, figure, report, say)
-            case PairedSeries():
-                draw = partial(draw_paired, figure, report, say)
-            case QuantilesByLoad():
-                draw = partial(draw_quantiles_by_load, figure, report, say)
-            case QuantileCurves():
-                draw = partial(draw_quantile_curves, figure, report, say)
-            case AlignedSeries():
-                draw = partial(draw_aligned, figure, report, say)
+        draw = partial(draws[type(figure)], figure, report, say)
         yield FigurePlan("scenario", None, file_stem(figure.name), title, draw)

@@ -14,7 +14,7 @@ from lastro.figures.style import GREY
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
-from lastro.words.claims import VERDICT_MARKS, VERDICT_WORDS, effect_text
+from lastro.words.claims import VERDICTS, effect_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
 
@@ -36,9 +36,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
         word for (_, unit), panel in zip(groups, panels, strict=True) for word in panel.ends.words(unit, say)
     )
     shown_verdicts = {judgement.verdict for judgements_of_group in groups.values() for judgement in judgements_of_group}
-    marks = ", ".join(
-        f"{mark} {say(VERDICT_WORDS[verdict])}" for verdict, mark in VERDICT_MARKS.items() if verdict in shown_verdicts
-    )
+    marks = ", ".join(f"{mark} {say(verdict)}" for verdict, (mark, *_) in VERDICTS.items() if verdict in shown_verdicts)
     how = say("diamond: published, with its tolerance; dot: measured here, with its interval")
     return draw_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
@@ -65,25 +63,16 @@ def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metr
     rows = []
     for judgement in judgements:
         judged = _judged_effect(judgement)
-        assert judged is not None and judged[1].value is not None
-        value, interval = judged[1].value, judged[1].interval
-        dot = RowDot(value * scale, (interval.low * scale, interval.high * scale) if interval else None)
-        rows.append(
-            FigureRow(judgement.claim.id, _words(judgement, *group, say), [*_published(judgement, measure, scale), dot])
-        )
+        assert judgement.part is not None and judged is not None and judged[1].value is not None
+        effect, interval = judged[1], judged[1].interval
+        dot = RowDot(judged[1].value * scale, (interval.low * scale, interval.high * scale) if interval else None)
+        mark = VERDICTS[judgement.verdict][0]
+        text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))
+        n = say("n = {n}", n=say.integer(effect.n)) + (f", {say('stand-in')}" if judgement.stand_in else "")
+        rows.append(FigureRow(judgement.claim.id, f"{mark} {text}\n{n}", [*_published(judgement, measure, scale), dot]))
     texts = {"ratio": say("ratio"), "share": say("loss recovered (%)"), "level": say("mean ({unit})", unit=unit)}
     difference = say("difference ({unit})", unit=unit) if unit else say("difference")
     return RowPanel(rows, ends, texts.get(measure, difference), 1.0 if measure == "ratio" else 0.0)
-
-
-def _words(judgement: Judgement, measure: Measure, unit: str, say: Language) -> str:
-    """Return the text of a row: the mark of the verdict, the effect with its interval, and below them n."""
-    judged = _judged_effect(judgement)
-    assert judgement.part is not None and judged is not None
-    _, effect = judged
-    text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))
-    stand_in = f", {say('stand-in')}" if judgement.stand_in else ""
-    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
 
 
 def _axis_ends(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
@@ -105,18 +94,11 @@ def _axis_ends(judgements: Sequence[Judgement], measure: str, unit: str, metrics
     high = min(max(max(values), *(high for _, high in ends), -math.inf), max(values) + room)
     if measure == "ratio" and min(values) > 0:
         return with_overflow(ends, AxisEnds(max(low, 0.7 * min(values)) / 1.04, high * 1.04, log=True))
-    bounded = (
-        measure == "level"
-        and min(values) >= 0
-        and all(_is_non_negative(judgement, unit, metrics) for judgement in judgements)
-    )
+    known = {metric.name: metric for metric in metrics}
+    measured = {judgement.claim.statement.metric for judgement in judgements}
+    non_negative = all(known.get(name, Metric(name, unit, "neither", "")).non_negative for name in measured)
+    bounded = measure == "level" and min(values) >= 0 and non_negative
     return with_overflow(ends, AxisEnds(0.0 if bounded else low - 0.05 * room, high + 0.05 * room), bounded)
-
-
-def _is_non_negative(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
-    """Return whether the metric of a claim can never be negative."""
-    name = judgement.claim.statement.metric
-    return next((metric for metric in metrics if metric.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
 def _published(judgement: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:

@@ -147,7 +147,6 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
 
 
 def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
-    """Return (all x, all y) of the points."""
     return [x for x, _ in points], [y for _, y in points]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lastro.analysis.decision import SlaDecision
 from lastro.figures.matplotlib_types import Figure
 from lastro.figures.scale import Ends, axis_ends
@@ -24,6 +22,9 @@ _LOOKS: dict[str, tuple[str, Look]] = {
 def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
     """Draw the cost of each candidate against each service level, a panel for each level.
 
+    At most eight candidates have a number: the recommended one and those that may cost no more. Without a recommended
+    candidate, they are the first in the order of the decision.
+
     None without a decision on a cost, or if fewer than two candidates have a known cost."""
     if decision is None or decision.question.cost is None:
         return None
@@ -34,7 +35,9 @@ def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
     unit = next((m.unit for m in decision.report.metrics if m.name == decision.question.cost.text), "")
     amount = Metric(decision.question.cost.text, unit, "lower", "")
     x = axis_ends(amount, [mid for mid, _, _ in costs.values()], [(low, high) for _, low, high in costs.values()])
-    named = _named(decision, list(costs))
+    choice = decision.choice
+    answer = {choice.recommended, *choice.alike, *choice.open_cheaper} if choice.recommended is not None else {*costs}
+    named = [at for at in costs if at in answer][:_MOST_NAMED]
     panels = [_panel(decision, number, costs, named) for number in range(len(decision.question.levels))]
     names = [f"{number}  {decision.candidates[at].label}" for number, at in enumerate(named, 1)]
     how = [
@@ -43,27 +46,14 @@ def draw_decision(decision: SlaDecision | None, say: Language) -> Figure | None:
         say("grey line: the candidates that no other beats in both") if len(costs) > 2 else "",
         *x.words(decision.question.cost.text, say),
     ]
+    verdicts = {choice.verdict(at) for at in order}
+    kinds = [(say(name), {**look, "linestyle": "none"}) for key, (name, look) in _LOOKS.items() if key in verdicts]
     plot = Plot(
         panels, say("Cost against service"), list(filter(None, how)),
         PlotAxis.of(x, say("cost: {what}", what=axis_title(amount))), PlotAxis(), 2.0,
-        legend=[*_kinds(decision, order, say), *((name, {}) for name in names)],
+        legend=[*kinds, *((name, {}) for name in names)],
     )  # fmt: skip
     return draw_plot(plot, say)
-
-
-def _named(decision: SlaDecision, order: list[int]) -> list[int]:
-    """Return the candidates that the figure numbers, at most eight, in the given `order`.
-
-    They are the recommended candidate and those that may cost no more. Without a recommended candidate, they are the
-    first of `order`."""
-    choice = decision.choice
-    answer = {choice.recommended, *choice.alike, *choice.open_cheaper} if choice.recommended is not None else {*order}
-    return [at for at in order if at in answer][:_MOST_NAMED]
-
-
-def _kinds(decision: SlaDecision, order: list[int], say: Language) -> Iterator[tuple[str, Look]]:
-    there = {decision.choice.verdict(at) for at in order}
-    yield from ((say(name), {**look, "linestyle": "none"}) for key, (name, look) in _LOOKS.items() if key in there)
 
 
 def _panel(

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import lastro.figures.xy as xy
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.analysis.metric_values import pooled_summary
 from lastro.analysis.model import MetricAnalysis
@@ -28,19 +29,6 @@ from lastro.figures.style import (
     page_in,
 )
 from lastro.figures.text import chars, lines_of, safe, wrapped
-from lastro.figures.xy import (
-    Item,
-    Look,
-    PanelRule,
-    Plot,
-    PlotAxis,
-    PlotLine,
-    PlotNote,
-    PlotPanel,
-    Whiskers,
-    dot_look,
-    draw_plot,
-)
 from lastro.grouping import by_key
 from lastro.words.language import Language
 from lastro.words.numbers import WHY_MISSING, percent
@@ -110,33 +98,27 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
     labels = [wrapped(level, 14 if is_narrow() else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
     ends = axis_ends_of(metric, view.cells) if any(cell.points for cell in view.cells) else None
-    usual_n, baselines = _usual_n(grid, view), _baseline_means(view)
-    panels = [PlotPanel(list(_items(view, grid, panel, usual_n, baselines, say)), [panel]) for panel in grid.panels]
+    baselines = _baseline_means(view)
+    counts = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
+    usual_n = counts.most_common(1)[0][0] if counts else None  # the figure states it only once
+    panels = [xy.PlotPanel(list(_items(view, grid, panel, usual_n, baselines, say)), [panel]) for panel in grid.panels]
     title = axis_title(metric)
-    x = PlotAxis.of(ends, title) if ends else PlotAxis(title, ticks=())
+    x = xy.PlotAxis.of(ends, title) if ends else xy.PlotAxis(title, ticks=())
     middles = [grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))]
     places = list(zip(middles, labels, strict=True))
-    y = PlotAxis(low=grid.slots - _GAP_SLOTS - 0.5, high=-_GAP_SLOTS - 0.5, ticks=places, grid=False)
+    y = xy.PlotAxis(low=grid.slots - _GAP_SLOTS - 0.5, high=-_GAP_SLOTS - 0.5, ticks=places, grid=False)
+    how = [say("mean with its {confidence} interval, and every trial", confidence=percent(view.confidence, say))]
+    if grid.roles.pooled:
+        names = " × ".join(grid.roles.pooled)
+        how.append(say("each position pools all levels of {factors}; its interval is over blocks", factors=names))
+    how += [say("n = {n} unless noted", n=say.integer(usual_n))] if usual_n else []
     arrows = ends.words(metric.name, say) if ends else ()
-    plot = Plot(
-        panels, metric_title(metric, say), [*_how_to_read(view, grid, usual_n, say), *arrows], x, y,
+    plot = xy.Plot(
+        panels, metric_title(metric, say), [*how, *arrows], x, y,
         grid.slots * _SLOT_IN, legend=list(_legend(view, grid, say)),
         legend_title=safe(grid.roles.colours[0]) if grid.roles.colours else "", labelled=True,
     )  # fmt: skip
-    return draw_plot(plot, say)
-
-
-def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
-    confidence = percent(view.confidence, say)
-    yield say("mean with its {confidence} interval, and every trial", confidence=confidence)
-    if grid.roles.pooled:
-        names = " × ".join(grid.roles.pooled)
-        yield say("each position pools all levels of {factors}; its interval is over blocks", factors=names)
-    if usual_n:
-        yield say("n = {n} unless noted", n=say.integer(usual_n))
-
-
-# The role of each factor
+    return xy.draw_plot(plot, say)
 
 
 def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
@@ -162,13 +144,14 @@ def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
     """Assign roles: the factor with the most levels to the axis, the next to colours, all others to panels.
 
     Only a factor with at most eight levels is shown by colours. If there would be more than sixty positions, some
-    factors are pooled: those that explain least of the variation, of equal ones those with fewer levels, and a factor
-    with more levels than a page can show."""
+    factors are pooled: those that explain least of the variation, alone and in interactions, of equal ones those with
+    fewer levels, and a factor with more levels than a page can show."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
     shown = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:
-        shown = []
-        for name in sorted(sizes, key=lambda name: (-_explained(analysis, name), -sizes[name])):
+        shown, effects = [], analysis.anova.effects if analysis.anova else ()
+        explained = {name: math.fsum(each.explained for each in effects if name in each.factors) for name in sizes}
+        for name in sorted(sizes, key=lambda name: (-explained[name], -sizes[name])):
             if math.prod(sizes[other] for other in shown) * sizes[name] <= (MOST_PLACES if shown else _MOST_LEVELS):
                 shown.append(name)
     pooled = tuple(name for name in sizes if name not in shown)
@@ -178,19 +161,6 @@ def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
     colour = next((name for name in shown[1:] if sizes[name] <= _MOST_COLOURS), None)
     panels = tuple(name for name in shown[1:] if name != colour)
     return _Roles((shown[0],), (colour,) if colour else (), panels, pooled)
-
-
-def _explained(analysis: MetricAnalysis, factor: str) -> float:
-    """Return the fraction of the variation that a factor explains, alone and in interactions; 0 without an analysis."""
-    if analysis.anova is None:
-        return 0.0
-    return math.fsum(effect.explained for effect in analysis.anova.effects if factor in effect.factors)
-
-
-def _usual_n(grid: _Grid, view: MetricView) -> int | None:
-    """Return the n of most positions, which the figure states only once; None if nothing was measured."""
-    counts = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
-    return counts.most_common(1)[0][0] if counts else None
 
 
 def _baseline_means(view: MetricView) -> dict[int, float]:
@@ -203,12 +173,9 @@ def _baseline_means(view: MetricView) -> dict[int, float]:
     }
 
 
-# What a panel shows
-
-
 def _items(
     view: MetricView, grid: _Grid, panel: str, usual_n: int | None, baselines: Mapping[int, float], say: Language
-) -> Iterator[Item]:
+) -> Iterator[xy.Item]:
     for row_at, level in enumerate(grid.rows):
         top = grid.top(row_at)
         for slot, colour in enumerate(grid.present):
@@ -220,7 +187,7 @@ def _items(
             means = [mean for row in rows if (mean := baselines.get(row.treatment.index)) is not None]
             if means:
                 mean = math.fsum(means) / len(means)
-                yield PlotLine([mean, mean], [y - 0.5, y + 0.5], {**DASHED, "zorder": 1.5})
+                yield xy.PlotLine([mean, mean], [y - 0.5, y + 0.5], {**DASHED, "zorder": 1.5})
         if grid.absent:
             rows = [row for colour in grid.absent for row in grid.at.get((level, colour, panel), ())]
             yield from _missing(top + len(grid.present), f"{', '.join(grid.absent)}: {_why_missing(rows, say)}")
@@ -231,17 +198,17 @@ def _why_missing(rows: Sequence[Row], say: Language) -> str:
     return ", ".join(sorted(say(WHY_MISSING[kind]) for kind in kinds))
 
 
-def _missing(y: float, words: str) -> Iterator[Item]:
+def _missing(y: float, words: str) -> Iterator[xy.Item]:
     """Yield a hatched band across the panel at height `y`, with `words`, which say why there is no value."""
     hatched = {"facecolor": "none", "edgecolor": FAINT, "hatch": "//////", "linewidth": 0}
-    yield PanelRule("y", (y - 0.42, y + 0.42), hatched)
+    yield xy.PanelRule("y", (y - 0.42, y + 0.42), hatched)
     text = safe(f"✕ {words}", int(chars(page_in() - 1.7, SMALL_PT)))
-    yield PlotNote(0.02, y, text, {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}})
+    yield xy.PlotNote(0.02, y, text, {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}})
 
 
 def _place(
     view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
-) -> Iterator[Item]:
+) -> Iterator[xy.Item]:
     """Yield the items of one position: every trial, the mean with its interval, and notes.
 
     `rows` are the treatments that share the position."""
@@ -251,21 +218,21 @@ def _place(
     n, few = len(values), len(values) <= _FEW
     # Points of one position are spread vertically, in the order of their blocks.
     places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
-    yield PlotLine(values, places, dot_look(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
+    yield xy.PlotLine(values, places, xy.dot_look(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
-        yield Whiskers({y: (summary.interval.low, summary.interval.high)}, colour, "x", 1.5)
+        yield xy.Whiskers({y: (summary.interval.low, summary.interval.high)}, colour, "x", 1.5)
     mean = {"marker": marker_of(colour_at), "ms": 4.4, "color": colour, "mec": "white", "mew": 0.6, "zorder": 4}
-    yield PlotLine([summary.mean], [y], mean)
+    yield xy.PlotLine([summary.mean], [y], mean)
     notes = [
         signs(mark for cell in cells for mark in cell.marks).strip(),
         f"n = {say.integer(summary.n)}" if summary.n != usual_n else "",
         "" if summary.interval or summary.n == 1 else say("no interval"),
     ]
     if text := " ".join(note for note in notes if note):
-        yield PlotNote(1.01, y, text)
+        yield xy.PlotNote(1.01, y, text)
 
 
-def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:
+def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, xy.Look]]:
     for at, level in enumerate(grid.colours if grid.roles.colours else ()):
         if level not in grid.absent:
             yield safe(level), {"color": colour_of(at), "marker": marker_of(at)}

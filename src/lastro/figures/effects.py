@@ -13,6 +13,7 @@ from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import GREY, PALETTE, metric_title
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
+from lastro.stats.notes import N_
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, axis_numbers, no_exponent, percent, ratio_text
 from lastro.words.remarks import short, signs_of
@@ -25,10 +26,10 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
     """Draw the main effects of every factor that varied; return None if no effect has a ratio."""
     if not any(effect.ratio.value is not None for effect in analysis.effects):
         return None
-    groups = []
-    for name, effects in by_key((effect.factor, effect) for effect in analysis.effects).items():
-        heading = say("{factor}, against {reference}", factor=name, reference=effects[0].reference)
-        groups.append((heading, effects))
+    groups = [
+        (say("{factor}, against {reference}", factor=name, reference=effects[0].reference), effects)
+        for name, effects in by_key((effect.factor, effect) for effect in analysis.effects).items()
+    ]
     level = percent(confidence, say)
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=level)
     corrected = say("hollow: not distinguishable from 1 (corrected)")
@@ -56,11 +57,6 @@ def draw_interaction(
     return _draw_groups(analysis, groups, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}", say)
 
 
-def floor_share(floor: float, say: Language) -> str:
-    """Format a noise floor, a fraction, in percent with two significant digits and no sign: '3', '6.1', '130'."""
-    return axis_numbers([float(f"{100 * floor:.2g}")], say)[0]
-
-
 def mark_texts(effects: Sequence[LevelEffect], say: Language) -> list[str]:
     """Return a text for each sign that follows a ratio: '‡ a cache may hide what is measured'."""
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
@@ -81,9 +77,8 @@ def _draw_groups(
     effects = [effect for _, group in groups for effect in group]
     shown_note = ""
     if len(effects) > _MOST_ROWS:
-        shown_note = say(
-            "the {n} largest of {all} effects; the table has all", n=_MOST_ROWS, all=say.integer(len(effects))
-        )
+        text, n_all = N_("the {n} largest of {all} effects; the table has all"), say.integer(len(effects))
+        shown_note = say(text, n=_MOST_ROWS, all=n_all)
         least = sorted(effect.distance for effect in effects)[-_MOST_ROWS]
         effects = [effect for effect in effects if effect.distance >= least]
         groups = [(heading, [effect for effect in group if effect.distance >= least]) for heading, group in groups]
@@ -99,10 +94,9 @@ def _draw_groups(
     }[metric.better]
     floor = ""
     if analysis.floor is not None:
-        share = floor_share(analysis.floor, say)
-        floor = say(
-            "grey: noise floor of this host, ± {share} % for one treatment, less for means over several", share=share
-        )
+        (share,) = axis_numbers([float(f"{100 * analysis.floor:.2g}")], say)
+        text = N_("grey: noise floor of this host, ± {share} % for one treatment, less for means over several")
+        floor = say(text, share=share)
     lines = [how, shown_note, floor, *ends.words(metric.name, say), *mark_texts(effects, say)]
     return draw_rows([RowPanel(rows, ends, axis, 1.0)], title, lines, say)
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.pooled_study import PooledEffect, PooledStudy
 from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS
@@ -13,10 +14,9 @@ from lastro.figures.matplotlib_types import Figure
 from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, draw_rows
 from lastro.figures.scale import AxisEnds, ends_of, with_overflow
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
-from lastro.words.campaign import title_with_place
+from lastro.words.campaign import place_of, title_with_place
 from lastro.words.language import Language
 from lastro.words.numbers import VERDICT_MARKS, no_exponent, percent, ratio_range, ratio_text
-from lastro.words.pool import place, ratio_on
 
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 
@@ -25,7 +25,7 @@ def forest_plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
     """Yield the plan of a forest plot for each metric and factor; its `draw` returns None if no host has a ratio.
 
     If a host was a guest, each title says so."""
-    measured = place(pooled, say)
+    measured = place_of([host.report.guest for host in pooled.hosts], say)
     for at, metric in enumerate(pooled.metrics):
         for factor, effects in itertools.groupby(pooled.of(metric), key=lambda effect: effect.factor):
             title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
@@ -47,6 +47,11 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
     panel = RowPanel(rows, ends, say("ratio to the reference level"), 1.0)
     title = f"{first.factor}: {metric_title(first.metric, say)}"
     return draw_rows([panel], title, [*how, *ends.words(first.metric.name, say)], say)
+
+
+def ratio_on(effect: HostEffect, say: Language) -> str:
+    """Format the ratio on one host, or why that host has none."""
+    return ratio_text(effect.ratio, say) if effect.ratio else "; ".join(map(say.note, effect.absent_because))
 
 
 def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:

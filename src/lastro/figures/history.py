@@ -30,17 +30,21 @@ def history_plans(report: HistoryReport, say: Language) -> list[FigurePlan]:
 
 
 def _draw(series: HistorySeries, say: Language) -> Figure | None:
-    bars = _bars(series)
+    bars: dict[float, Ends] = {}
+    text, mean = series.metric.unit, say("mean of each campaign with its interval")
+    if series.sentinel is not None:
+        sentinel = " · ".join(series.sentinel.values())
+        text = say("relative to {sentinel}", sentinel=sentinel)
+        mean = say("mean of each campaign relative to that of {sentinel}", sentinel=sentinel)
+    else:
+        for at, summary in enumerate(series.summaries):
+            if summary.low is not None and summary.high is not None:
+                bars[float(at)] = (summary.low, summary.high)
     ends = axis_ends(series.metric, series.judged, list(bars.values()), series.judged)
-    panels = [PlotPanel(_items(series, bars), y=PlotAxis.of(ends, _y_text(series, say)))]
+    panels = [PlotPanel(_items(series, bars), y=PlotAxis.of(ends, text))]
     names = [point.name for point in series.points]
     step = -(-len(names) // _MOST_NAMES)
     ticks = [(float(at), safe(name, 12)) for at, name in enumerate(names) if at % step == 0]
-    mean = say("mean of each campaign with its interval")
-    if series.sentinel is not None:
-        mean = say(
-            "mean of each campaign relative to that of {sentinel}", sentinel=" · ".join(series.sentinel.values())
-        )
     how = [mean, say("lines: levels between changes; bands: where a change may be")]
     how += ends.words(series.metric.name, say)
     x = PlotAxis(say("campaigns in the order of their measurement"), -0.6, len(names) - 0.4, ticks=ticks, grid=False)
@@ -51,16 +55,10 @@ def _title(series: HistorySeries, say: Language) -> str:
     return f"{metric_heading(series.metric)} · {treatment_text(series, say)}"
 
 
-def _y_text(series: HistorySeries, say: Language) -> str:
-    if series.sentinel is None:
-        return series.metric.unit
-    return say("relative to {sentinel}", sentinel=" · ".join(series.sentinel.values()))
-
-
 def _items(series: HistorySeries, bars: Mapping[float, Ends]) -> list[Item]:
     """Return the items of the panel: a band where each change may be, the levels between changes, and the means.
 
-    `bars` are the intervals of the means, {position: ends}."""
+    `bars` are the intervals of the means, {position: ends}; none if the means are relative to a sentinel."""
     items: list[Item] = [
         PanelRule(
             "x", (change.point.first - 0.5, change.point.last - 0.5 + (change.point.first == change.point.last) * 0.06),
@@ -78,14 +76,3 @@ def _items(series: HistorySeries, bars: Mapping[float, Ends]) -> list[Item]:
     items.append(PlotLine(places, series.judged, look))
     items.append(Whiskers(bars, PALETTE[0], width_pt=0.9))
     return items
-
-
-def _bars(series: HistorySeries) -> dict[float, Ends]:
-    """Return {position of a campaign: interval of its mean}; empty if the means are relative to a sentinel."""
-    if series.sentinel is not None:
-        return {}
-    return {
-        float(at): (summary.low, summary.high)
-        for at, summary in enumerate(series.summaries)
-        if summary.low is not None and summary.high is not None
-    }

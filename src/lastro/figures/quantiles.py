@@ -14,7 +14,7 @@ from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.histograms import PooledHistogram, pooled_histograms
 from lastro.analysis.remarks import BY_SIZE_OF_POOLED, marks_by_metric, values_lost_by_size
 from lastro.figures.matplotlib_types import Figure
-from lastro.figures.panels import MOST_PANELS, panel_limit_note, treatment_title
+from lastro.figures.scenario import MOST_PANELS, panel_limit_note, treatment_title
 from lastro.figures.style import GREY, PALETTE, STROKES, colour_of, marker_of
 from lastro.figures.text import safe
 from lastro.figures.xy import ACROSS, Look, Plot, PlotAxis, PlotLine, PlotPanel, draw_plot
@@ -125,11 +125,21 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
             continue
         lines: list[PlotLine] = []
         for row in rows:
-            lines += _curves(histograms.get(row.treatment.index, {}), shown, looks, _level(row, factor))
+            named = histograms.get(row.treatment.index, {})
+            if shown.histogram in named:
+                look = looks[_level(row, factor)]
+                lines += _curve(named[shown.histogram].histogram, shown.per_unit, look)
+                if shown.own in named:  # the load generator on its own loopback
+                    lines += _curve(named[shown.own].histogram, shown.per_unit, {**_OWN, "color": look["color"]})
         title = " · ".join(f"{name} = {level}" for name, level in zip(others, other_levels, strict=True))
         panels.append(PlotPanel(lines, [title]))
     shown_note = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
-    how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), shown_note]
+    trials = [len(histograms[row.treatment.index][shown.histogram].attempts) for row in drawable]
+    n = "–".join(map(say.integer, dict.fromkeys((min(trials), max(trials)))))
+    combined = say(_WITHOUT_LATE, n=n)
+    if trials == [row.n_valid for row in drawable]:
+        combined = say("all packets of the valid trials together, n = {n} for each treatment", n=n)
+    how = [say(shown.how), combined, say(_NOT_DRAWN), shown_note]
     ticks = [(float(nines(q)), percent(q, say)) for q in _NINES]
     plot = Plot(
         panels[:_MOST_CURVES], say(shown.title, load=shown.load), how,
@@ -138,16 +148,6 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
         legend=list(_legend(looks, histograms, shown, say)), legend_title=safe(factor),
     )  # fmt: skip
     return draw_plot(plot, say)
-
-
-def _trials(drawable: Sequence[Row], histograms: PooledByRow, shown: QuantileCurves, say: Language) -> str:
-    """Return a note on how many trials the histogram of each treatment combines."""
-    trials = [len(histograms[row.treatment.index][shown.histogram].attempts) for row in drawable]
-    counts = sorted(trials)
-    n = "–".join(map(say.integer, dict.fromkeys((counts[0], counts[-1]))))
-    if trials == [row.n_valid for row in drawable]:
-        return say("all packets of the valid trials together, n = {n} for each treatment", n=n)
-    return say(_WITHOUT_LATE, n=n)
 
 
 def _legend(
@@ -167,17 +167,6 @@ def _legend(
 
 def _level(row: Row, factor: str) -> str:
     return str(row.treatment.levels[factor]) if factor else ""
-
-
-def _curves(
-    named: Mapping[str, PooledHistogram], shown: QuantileCurves, looks: Mapping[str, Look], level: str
-) -> Iterator[PlotLine]:
-    """Yield the lines of a treatment and of its load generator on its own loopback; nothing without a histogram."""
-    if shown.histogram in named:
-        look = looks[level]
-        yield from _curve(named[shown.histogram].histogram, shown.per_unit, look)
-        if shown.own in named:
-            yield from _curve(named[shown.own].histogram, shown.per_unit, {**_OWN, "color": look["color"]})
 
 
 def _curve(histogram: Histogram, per_unit: float, look: Look) -> Iterator[PlotLine]:

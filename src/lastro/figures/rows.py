@@ -34,7 +34,8 @@ _MARK_IN = 0.17  # for the dot, under the text of a narrow figure
 _GAP_IN = 0.08
 _NAMES_IN, _WORDS_IN = 1.3, 1.75  # room at the left and at the right of a wide axis
 _DIAMOND_IN = 0.07  # half of its height
-BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+# Behind a text above a row, it covers the grid and the reference line.
+_BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +136,16 @@ def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], f
 
     Both are in inches from the top."""
     narrow, y, places = is_narrow(), _GAP_IN / 2, []
-    ticks = []
+    ticks, place = [], ("axes fraction", "data")
     for entry in entries:
         above, beside, name = _texts(entry, narrow, width_of(axes.figure))
         top = y + _LINE_IN * lines_of(above) if above else y
         if above:
-            _above(axes, above, y, bold=entry.heading)
+            size_pt, weight = (_NAME_PT, "bold") if entry.heading else (SMALL_PT, "normal")
+            axes.annotate(
+                above, (0, y), xycoords=place, va="top", fontsize=size_pt, fontweight=weight, linespacing=1.15,
+                bbox=_BOX, zorder=2.5, annotation_clip=False,
+            )  # fmt: skip
         text_in = _LINE_IN * max(lines_of(name), lines_of(beside))
         own_in = _MARK_IN if narrow else max(0.2, text_in)
         if entry.heading:
@@ -148,7 +153,6 @@ def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], f
         places.append(top + own_in / 2)
         if not (narrow or entry.heading):
             ticks.append((places[-1], name))
-            place: Any = ("axes fraction", "data")
             axes.annotate(
                 beside, (1.03, places[-1]), xycoords=place, va="center", fontsize=SMALL_PT, linespacing=1.15,
                 annotation_clip=False,
@@ -181,13 +185,3 @@ def _packed(parts: Sequence[str], room: float) -> str:
         else:
             lines += wrapped(part, room, 160).split("\n")
     return "\n".join(lines)
-
-
-def _above(axes: Axes, text: str, y: float, *, bold: bool) -> None:
-    """Write text above a row, on a white box that covers the grid and the reference line."""
-    place: Any = ("axes fraction", "data")
-    size_pt = _NAME_PT if bold else SMALL_PT
-    axes.annotate(
-        text, (0, y), xycoords=place, va="top", fontsize=size_pt, fontweight="bold" if bold else "normal",
-        linespacing=1.15, bbox=BOX, zorder=2.5, annotation_clip=False,
-    )  # fmt: skip

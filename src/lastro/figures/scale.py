@@ -82,12 +82,12 @@ def axis_ends_of(metric: Metric, cells: Iterable[Cell]) -> AxisEnds:
     return axis_ends(metric, values, intervals, [summary.mean for summary in summaries])
 
 
-def from_zero(summaries: Iterable[Summary], room: float) -> AxisEnds:
-    """Return the ends of an axis from 0 to `room` times the largest mean or end of an interval."""
+def from_zero(summaries: Iterable[Summary]) -> AxisEnds:
+    """Return the ends of an axis from 0 to slightly above the largest mean or end of an interval."""
     summaries = list(summaries)
     intervals = [ends for summary in summaries if (ends := ends_of(summary.interval))]
     high = max([0.0, *(summary.mean for summary in summaries), *(end for _, end in intervals)])
-    return with_overflow(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
+    return with_overflow(intervals, AxisEnds(0.0, 1.05 * high or 1.0), bounded=True)
 
 
 def with_overflow(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 from xml.sax.saxutils import escape
 
-from lastro.figures.matplotlib_types import Axes, Figure, Text
+from lastro.figures.matplotlib_types import Axes, Figure
 from lastro.figures.svg import compact
 from lastro.figures.text import chars, lines_of, safe, width_em, wrapped
 from lastro.results.samples import Metric
@@ -76,12 +76,16 @@ class Picture:
             self.figure.savefig(
                 out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
             )
-        return _described(compact(out.getvalue()), self.title, str(self.figure.get_label()))
+        svg, label = compact(out.getvalue()), str(self.figure.get_label())
+        if not label:
+            return svg
+        start = svg.index(">", svg.index("<svg")) + 1  # the place of both elements: SVG 1.1, section 5.4
+        return f"{svg[:start]}<title>{escape(self.title)}</title><desc>{escape(label)}</desc>{svg[start:]}"
 
-    def png(self, dpi: int = 160) -> bytes:
+    def png(self) -> bytes:
         out = io.BytesIO()
         with style():
-            self.figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
+            self.figure.savefig(out, format="png", dpi=160, metadata={"Software": None})
         return out.getvalue()
 
     def pdf(self) -> bytes:
@@ -136,6 +140,8 @@ def fit_height(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Fig
     """Lay out the figure so that the heights of the `stacked` axes sum to `height_in`; return the figure.
 
     Titles, labels and legends add to that height."""
+    from matplotlib.ticker import FixedLocator
+
     around_in = _AROUND_IN + _BETWEEN_IN * (len(stacked) - 1)
     for enough_in in (around_in, 3 * around_in, 9 * around_in):
         figure.set_size_inches(width_of(figure), height_in + enough_in)
@@ -144,14 +150,20 @@ def fit_height(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Fig
     else:  # labels take the whole width: better a crowded figure than none
         figure.set_size_inches(width_of(figure), height_in + around_in)
     stretched = _stretch(figure, stacked, height_in)
-    if abs(math.log(stretched)) > _ALIKE and any(_has_numbers(axes) for axes in figure.axes):
+    locators = [axes.yaxis.get_major_locator() for axes in figure.axes if axes.axison]
+    # Numbers at the ticks depend on the height of the axes; fixed names do not.
+    if abs(math.log(stretched)) > _ALIKE and not all(isinstance(each, FixedLocator) for each in locators):
         _lay_out(figure)
     figure.set_layout_engine(None)  # not "none": that draws twice when the figure is saved
     if (side := figure._supylabel) is not None:  # type: ignore[attr-defined]
         side.set_y((stacked[0].get_position().y1 + stacked[-1].get_position().y0) / 2)
     for axes in figure.axes:
         for text in (axes.xaxis.label, axes._left_title):  # type: ignore[attr-defined]
-            _pull_in(axes, text)
+            # A label that the left or right edge of the figure would cut moves sideways, into the figure.
+            box, edge_px = text.get_window_extent(), 0.04 * figure.dpi
+            move_px = min(0.0, figure.bbox.width - edge_px - box.x1) or max(0.0, edge_px - box.x0)
+            if text.get_text() and move_px:
+                text.set_x(text.get_position()[0] + move_px / axes.bbox.width)
     return figure
 
 
@@ -163,13 +175,6 @@ def _lay_out(figure: Figure) -> bool:
         warnings.simplefilter("always")
         engine.execute(figure)
     return not any("layout not applied" in str(warning.message) for warning in warned)
-
-
-def _has_numbers(axes: Axes) -> bool:
-    """Return whether the vertical tick labels are numbers, which depend on the height of the axes, not fixed names."""
-    from matplotlib.ticker import FixedLocator
-
-    return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
 
 
 def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float:
@@ -196,14 +201,6 @@ def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float
             title.set_y(moved(title.get_position()[1]))
     figure.set_size_inches(figure.get_size_inches()[0], new_in)
     return factor
-
-
-def _pull_in(axes: Axes, text: Text) -> None:
-    """Shift a label of axes sideways, into the figure, if the left or right edge of the figure would cut it."""
-    box, edge_px = text.get_window_extent(), 0.04 * axes.figure.dpi
-    move_px = min(0.0, axes.figure.bbox.width - edge_px - box.x1) or max(0.0, edge_px - box.x0)
-    if text.get_text() and move_px:
-        text.set_x(text.get_position()[0] + move_px / axes.bbox.width)
 
 
 def colour_of(at: int) -> str:
@@ -273,11 +270,3 @@ def file_stem(*parts: str) -> str:
     """Join the parts into a file name without characters that are special to a file system or a shell."""
     text = "-".join(part for part in parts if part)
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._") or "figure"
-
-
-def _described(svg: str, title: str, label: str) -> str:
-    """Return an SVG with its title and `label` inside; unchanged without a label. Source: SVG 1.1, section 5.4."""
-    if not label:
-        return svg
-    start = svg.index(">", svg.index("<svg")) + 1
-    return f"{svg[:start]}<title>{escape(title)}</title><desc>{escape(label)}</desc>{svg[start:]}"

@@ -39,31 +39,29 @@ class Ticks(Locator):
     A ladder yields lists of ticks, the longest first. `text` formats the labels of a list. The choice is made when the
     figure is drawn, so it holds for the final length of the axis."""
 
+    axis: Any
+
     def __init__(self, text: Callable[[Sequence[float]], list[str]], ladder: Ladder) -> None:
         self.text, self.ladder = text, ladder
 
     def __call__(self) -> list[float]:
-        low, high = self._axis.get_view_interval()
+        low, high = self.axis.get_view_interval()
         return self.tick_values(low, high)
 
     def tick_values(self, vmin: float, vmax: float) -> list[float]:
         low, high = sorted((vmin, vmax))
-        log, ticks = self._axis.get_scale() == "log", [low]
+        log, ticks = self.axis.get_scale() == "log", [low]
         for rungs in self.ladder(low, high, log):
             if not rungs:
                 continue
             ticks = list(rungs)
-            if len(ticks) <= MOST[self._axis.axis_name] and self._apart(ticks, low, high, log):
+            if len(ticks) <= MOST[self.axis.axis_name] and self._apart(ticks, low, high, log):
                 return ticks
         return ticks[:1]
 
-    @property
-    def _axis(self) -> Any:
-        return self.axis
-
     def _apart(self, ticks: Sequence[float], low: float, high: float, log: bool) -> bool:
-        axes, side = self._axis.axes, self._axis.axis_name
-        size_px = self._axis._get_tick_label_size(side) * axes.figure.dpi / 72
+        axes, side = self.axis.axes, self.axis.axis_name
+        size_px = self.axis._get_tick_label_size(side) * axes.figure.dpi / 72
         length_em = (axes.bbox.width if side == "x" else axes.bbox.height) / size_px
         ends = [math.log10(end) if log else end for end in (low, high)]
         at_em = [((math.log10(t) if log else t) - ends[0]) / ((ends[1] - ends[0]) or 1) * length_em for t in ticks]
@@ -141,11 +139,9 @@ def ratio_ladder(low: float, high: float, _log: bool) -> Iterator[list[float]]:
         yield from powers(low, high)
     rows = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]
     finest = next((at for at, steps in enumerate(rows) if len(steps) >= 3), 0)
-    while (finer := rows[finest + 1 : finest + 2]) and _reaches(finer[0], rows[finest]):
+    for coarser, finer in itertools.pairwise(rows[finest:]):
+        if not (coarser and finer and finer[0] <= coarser[0] and finer[-1] >= coarser[-1]):
+            break
         finest += 1
     yield from rows[finest::-1]
     yield [1.0]
-
-
-def _reaches(finer: Sequence[float], coarser: Sequence[float]) -> bool:
-    return bool(finer and coarser) and finer[0] <= coarser[0] and finer[-1] >= coarser[-1]

@@ -17,7 +17,6 @@ from lastro.figures.matplotlib_types import Figure
 from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
 from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dot_look, draw_plot
-from lastro.stats.drift import Drift
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.estimates import p_text
@@ -60,15 +59,15 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     """Draw each metric, the duration and each reading of the host against the start time of the attempt.
 
     None if no attempt has a start time."""
-    clock = _clock(report)
-    if clock is None:
+    moments = [at for attempt in report.attempts if (at := parse_utc(attempt.started_utc)) is not None]
+    if not moments:
         return None
-    last = max(at for moment in report.attempts if (at := clock.at(moment.started_utc)) is not None)
+    hours = (max(moments) - min(moments)).total_seconds() > 3 * 3600
+    clock = _Clock(min(moments), 3600 if hours else 60)
+    last = (max(moments) - clock.origin).total_seconds() / clock.unit_s
     room = _ROOM * last or 1.0
-    x = PlotAxis(
-        say("hours since the first trial") if clock.unit_s == 3600 else say("minutes since the first trial"),
-        -room, last + room,
-    )  # fmt: skip
+    text = say("hours since the first trial") if hours else say("minutes since the first trial")
+    x = PlotAxis(text, -room, last + room)
     metrics = list(_metric_panels(report, clock, say, analysis))
     events = list(_events(report, clock, (-room, last + room)))
     rules = [event for event in events if isinstance(event, PanelRule)]
@@ -80,14 +79,6 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.attempts)), invalid=invalid)
     trend = say(TREND) if any(len(panel.items) > len(_ZERO) + 1 for panel in metrics) else ""
     return draw_plot(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
-
-
-def _clock(report: CampaignResults) -> _Clock | None:
-    moments = [at for moment in report.attempts if (at := parse_utc(moment.started_utc)) is not None]
-    if not moments:
-        return None
-    hours = (max(moments) - min(moments)).total_seconds() > 3 * 3600
-    return _Clock(min(moments), 3600 if hours else 60)
 
 
 def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
@@ -113,22 +104,16 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
         # Sen's line goes through the medians.
         line = [statistics.median(y) + slope * (end - statistics.median(x)) for end in ends]
         items: list[Item] = [_attempts(timed), *_ZERO, PlotLine(x, y, _BLOCK), PlotLine(ends, line, _DRIFT)]
-        yield PlotPanel(items, [f"{label} · {_drift_words(drift, unit, scale, say)}"], y=PlotAxis())
-
-
-def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
-    """Return the drift as text: '+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
-    slope, scale = drift.slope_per_hour, scale * drift.span_hours
-    value, low, high = (scale * number for number in slope.spread)
-    change = significant(value, 2)
-    text = f"{'' if change.startswith('-') else '+'}{change} {unit}".rstrip()
-    text += f" in {human_duration(3600 * drift.span_hours)}"
-    text += f" [{significant(low, 2)}, {significant(high, 2)}], p {p_text(slope.p, sign=True)}"
-    return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=slope.n)
+        # The title has the drift as text: '+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31; n = 12'.
+        total = drift.slope_per_hour
+        change, low, high = (significant(scale * drift.span_hours * number, 2) for number in total.spread)
+        text = f"{'' if change.startswith('-') else '+'}{change} {unit}".rstrip()
+        text += f" in {human_duration(3600 * drift.span_hours)} [{low}, {high}], p {p_text(total.p, sign=True)}"
+        title = f"{label} · {say.number(no_exponent(text).replace('-', '−'))}; {say('n = {n}', n=total.n)}"
+        yield PlotPanel(items, [title], y=PlotAxis())
 
 
 def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Iterator[PlotPanel]:
-    """Yield a panel with the durations of attempts, and a panel for each reading of the host that some attempt has."""
     yield _amounts(
         say("duration of the trial (s)"),
         [(at, m.duration_s, m.valid) for m in report.attempts if (at := clock.at(m.started_utc)) is not None],

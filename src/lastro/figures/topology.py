@@ -152,10 +152,13 @@ class _Sketch:
             rows.append(there)
         for row, what in enumerate(rows):
             at_in = top_in + (row + 0.75) * _LINE_IN
-            look = {"colour": GREY if isinstance(what, Device) else "#31383E"}
             if isinstance(what, str):
-                look = {"colour": "black", "fontweight": "bold"}
-            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, **look)
+                text, look = what, {"colour": "black", "fontweight": "bold"}
+            else:
+                name = what.port if isinstance(what, LinkEnd) else what.name
+                text = " ".join(filter(None, (name, what.address, f"({what.kind})" if what.kind else "")))
+                look = {"colour": GREY if isinstance(what, Device) else "#31383E"}
+            self._text(_WIRE_IN + 0.12, at_in, safe(text), 7.8, **look)
             if isinstance(what, Device):
                 self._rectangle(_WIRE_IN - 0.045, at_in - 0.045, 0.09, 0.09, "#31383E", _DEVICE, above=True)
         self.y_in += (len(rows) + 0.5) * _LINE_IN
@@ -239,13 +242,6 @@ class _Sketch:
             )  # fmt: skip
 
         self.strokes.append(draw)
-
-
-def _words(what: LinkEnd | Device | str) -> str:
-    if isinstance(what, str):
-        return what
-    name = what.port if isinstance(what, LinkEnd) else what.name
-    return " ".join(filter(None, (name, what.address, f"({what.kind})" if what.kind else "")))
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lastro.document import Block, Document, Fold, Table, plain_text
+from lastro.document import Document, Fold, Table, plain_text
 from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, join_blocks, table_lines
 from lastro.words.language import Language
 
@@ -21,30 +21,26 @@ def markdown_within(document: Document, say: Language, whole: str) -> str:
     Tables without a fold get room first, so tables in folds are the first to be shortened or left out. `whole` is the
     command that shows the omitted parts; the document names it."""
     blocks = list(document)
-    tables = {at: folded for at, block in enumerate(blocks) if (folded := _table_of(block))}
+    tables: dict[int, tuple[Table, str]] = {}  # a table, or a fold with only a table: (table, summary of its fold)
+    for at, block in enumerate(blocks):
+        match block:
+            case Table():
+                tables[at] = block, ""
+            case Fold(summary, (Table() as table,)):
+                tables[at] = table, plain_text(summary)
     parts = [
         "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
         for at, block in enumerate(blocks)
     ]
     room, n_left = LIMIT - _size(join_blocks(parts)), 0
-    for at, (table, summary) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
+    for at, (table, words) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
         if room < _LEAST:
             n_left += 1
             continue
-        parts[at] = join_blocks(_table_within(table, room, say, whole, summary))
+        parts[at] = join_blocks(_table_within(table, room, say, whole, words))
         room -= _size(parts[at]) + 2
     more = f"{escape(say('and {n} more tables', n=say.integer(n_left)))}: `{whole}`" if n_left else ""
     return join_blocks([*parts, more]) + "\n"
-
-
-def _table_of(block: Block) -> tuple[Table, str] | None:
-    """Return (table, summary of its fold) if the block is a table or a fold with only a table; otherwise None."""
-    match block:
-        case Table():
-            return block, ""
-        case Fold(summary, (Table() as table,)):
-            return table, plain_text(summary)
-    return None
 
 
 def _size(text: str) -> int:
@@ -52,7 +48,6 @@ def _size(text: str) -> int:
 
 
 def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
-    """Yield the first parts that fit into 6,000 bytes, and a line that counts all further parts."""
     n_fitting = _fit(parts, _LIST)
     yield from parts[:n_fitting]
     if n_fitting < len(parts):

@@ -70,20 +70,21 @@ def escape(text: str) -> str:
     """Escape text for LaTeX, on one line; a character that the usual fonts lack becomes its code point, <U+4E2D>."""
     line = " ".join(plain(text).split())
     apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # keep "--" from becoming a dash
-    return "".join(map(_character, apart))
-
-
-def _character(char: str) -> str:
-    if char in _SPECIAL:
-        return _SPECIAL[char]
-    return char if ord(char) < 0x100 else rf"\textless{{}}U+{ord(char):04X}\textgreater{{}}"
+    return "".join(
+        _SPECIAL.get(char) or (char if ord(char) < 0x100 else rf"\textless{{}}U+{ord(char):04X}\textgreater{{}}")
+        for char in apart
+    )
 
 
 def _columns(table: Table) -> Markup:
     """Return the column specification of a table: as wide as the text, but the widest columns wrap so that all fit."""
     widths = [max(map(len, texts)) for texts in zip(table.columns, *table.rows, strict=True)]
     most = _widest(widths, _LINE - _BETWEEN * len(widths))
-    kinds = (_kind(at in table.right, most if width > most else None) for at, width in enumerate(widths))
+    kinds = ["r" if at in table.right else "l" for at in range(len(widths))]
+    for at, width in enumerate(widths):
+        if width > most:
+            side = "left" if at in table.right else "right"
+            kinds[at] = rf">{{\ragged{side}\arraybackslash\hspace{{0pt}}}}p{{{most / _LINE:.3f}\linewidth}}"
     return Markup(f"@{{}}{''.join(kinds)}@{{}}")
 
 
@@ -95,10 +96,3 @@ def _widest(widths: Sequence[int], room: int) -> float:
         if width > share:
             return max(share, _LEAST)
     return math.inf
-
-
-def _kind(right: bool, width: float | None) -> str:
-    if width is None:
-        return "r" if right else "l"
-    side = "left" if right else "right"
-    return rf">{{\ragged{side}\arraybackslash\hspace{{0pt}}}}p{{{width / _LINE:.3f}\linewidth}}"

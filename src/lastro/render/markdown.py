@@ -84,7 +84,9 @@ def block_text(block: doc.Block, say: Language, text: Callable[[str], str] = esc
 
 def _figure(figure: doc.Figure, say: Language) -> str:
     """Return a figure as a link to its file, if it has one, with its note, and the table of its numbers."""
-    image = f"![{escape(figure.title)}](<{_address(figure.address)}>)" if figure.address else ""
+    # Inside < >, line breaks and brackets would end the address.
+    address = re.sub(r"[<>\\\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", figure.address)
+    image = f"![{escape(figure.title)}](<{address}>)" if address else ""
     return join_blocks(
         (image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else "")
     )
@@ -118,8 +120,3 @@ def _row(cells: Iterable[str]) -> str:
 
 def fold(summary: str, body: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
-
-
-def _address(path: str) -> str:
-    """Escape a relative address for use inside < >: line breaks and brackets would end it."""
-    return re.sub(r"[<>\\\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", path)

@@ -48,7 +48,11 @@ def explanations(report: CampaignResults, say: Language) -> Iterator[str]:
         yield say(_MEAN, confidence=confidence)
     if has_ratios(report):
         baseline = ", ".join(f"{name} = {level}" for name, level in (report.study.design.baseline or {}).items())
-        yield say(_RATIO, baseline=baseline, confidence=confidence, marks=_marks(report, say))
+        neutral = [metric.better == "neither" for metric in report.metrics]
+        verdicts: list[Verdict] = [] if all(neutral) else ["better", "worse"]
+        verdicts += ["higher", "lower", "same"] if any(neutral) else ["same"]
+        marks = ", ".join(verdict_text(verdict, say) for verdict in verdicts)  # that ratios of these metrics may have
+        yield say(_RATIO, baseline=baseline, confidence=confidence, marks=marks)
     if any(lacks_ratio(row, cell) for row, cell in cells):
         yield say(_NO_RATIO if has_ratios(report) else _NO_RATIOS)
     if any(lacks_spread(cell) for _, cell in cells):
@@ -64,11 +68,3 @@ def remarks_on_ratios(report: CampaignResults, say: Language) -> Iterator[str]:
         yield say(UNDECIDED, widest=WIDEST)
     absent = ((name, ratio.absent_because) for name, ratio in ratios if min(ratio.sides) > 1)
     yield from sorted({f"{name}: {say.note(why)}." for name, why in absent if why})
-
-
-def _marks(report: CampaignResults, say: Language) -> str:
-    """Return the marks that ratios of these metrics may have: '▲ better, ▼ worse, ≈ not distinguishable'."""
-    neutral = [metric.better == "neither" for metric in report.metrics]
-    verdicts: list[Verdict] = [] if all(neutral) else ["better", "worse"]
-    verdicts += ["higher", "lower", "same"] if any(neutral) else ["same"]
-    return ", ".join(verdict_text(verdict, say) for verdict in verdicts)

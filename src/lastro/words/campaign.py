@@ -159,30 +159,24 @@ def _span(numbers: Collection[int]) -> str:
 
 def _testbeds(report: CampaignResults, say: Language) -> str:
     valid = Counter(attempt.block for attempt in report.attempts if attempt.valid)
-    listed = [
-        say(
-            "{name} ({blocks}, {trials})",
-            name=member.directory,
-            blocks=say.count(len(member.blocks), "block"),
-            trials=say.count(sum(valid[block] for block in member.blocks), "valid trial"),
-        )
-        for member in report.members
-    ]
+    listed = []
+    for member in report.members:
+        blocks, trials = len(member.blocks), sum(valid[block] for block in member.blocks)
+        counts = {"blocks": say.count(blocks, "block"), "trials": say.count(trials, "valid trial")}
+        listed.append(say("{name} ({blocks}, {trials})", name=member.directory, **counts))
     return say("The numbers are of {n} testbeds: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
 
 
 def _tally(report: CampaignResults, say: Language) -> str:
     """Return a sentence with the numbers of valid, invalid, unavailable and waiting trials, and of invalid attempts."""
     progress = report.progress
-    states = {
-        N_("{n} yielded a valid result"): progress.counts.get("valid", 0),
-        N_("{n} stayed invalid"): progress.counts.get("invalid", 0),
-        N_("{n} cannot run on this host"): progress.counts.get("unavailable", 0),
-        N_("{n} have not run yet"): waiting(report),
-    }
-    valid, *others = states.items()
-    shown = [valid, *((words, n) for words, n in others if n)]
-    parts = ", ".join(say(words, n=say.integer(n)) for words, n in shown)
+    states = (
+        (N_("{n} yielded a valid result"), progress.counts.get("valid", 0)),
+        (N_("{n} stayed invalid"), progress.counts.get("invalid", 0)),
+        (N_("{n} cannot run on this host"), progress.counts.get("unavailable", 0)),
+        (N_("{n} have not run yet"), waiting(report)),
+    )
+    parts = ", ".join(say(words, n=say.integer(n)) for at, (words, n) in enumerate(states) if n or not at)
     text = say("Of {trials}, {parts}", trials=say.count(progress.n_trials, "trial"), parts=parts)
     if progress.n_invalid_attempts:
         attempts = say.count(progress.n_invalid_attempts, "attempt")
@@ -207,10 +201,11 @@ def counts_text(counts: Mapping[str, int], say: Language) -> str:
 def limitations(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return the limitations of the results, from the design and from events in this campaign."""
     marks = (f"{sign(kind)} {say(kind)}: {meaning(kind, say)}" for kind in report.kinds_of_marks)
-    return (*_limits_of_design(report, say), *_limits_of_host(report, say), *marks, *_limits_of_attempts(report, say))
+    return (*_limits_of_design(report, say), *marks, *_limits_of_attempts(report, say))
 
 
 def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield sentences on the limitations by the design, by gaps in it, and by CPUs that roles share."""
     design, n = report.study.design, report.study.design.replicates
     if not report.members:
         yield say(
@@ -240,9 +235,6 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
         )
     if not design.baseline:
         yield say("The study names no baseline, so there are no ratios.")
-
-
-def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
     if report.gaps:
         yield say(
             "Unavailable levels leave gaps in the design: effects hold only for the combinations that were measured."
@@ -344,22 +336,14 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
 
 def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
     """Return (name, title, table) for the usage of instances and the disturbances of the host, without empty tables."""
-    properties = report.properties
-    tables = [
-        ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
-        ("host", say("Disturbances of the host"), properties.host),
-    ]
-    return [(name, title, table) for name, title, table in tables if table]
+    usage, host = report.properties.usage, report.properties.host
+    tables = [("usage", say("Used by each instance, from its own cgroup"), usage)] if usage else []
+    return [*tables, *([("host", say("Disturbances of the host"), host)] if host else [])]
 
 
 def waiting(report: CampaignResults) -> int:
     """Return the number of trials that have not run yet."""
     return report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0)
-
-
-def not_run_yet(report: CampaignResults, say: Language) -> str:
-    """Return how many trials have not run yet: '12 trials not run yet.'"""
-    return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
 
 
 HOW_TO_READ = N_(

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast, Measure
-from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
+from lastro.analysis.claims import Judgement, has_magnitude, judged_interval, magnitude_differs, tally, tolerated
 from lastro.stats.intervals import Bound, Estimate
 from lastro.stats.notes import N_, Note
 from lastro.units import significant
-from lastro.words.estimates import estimate_text
+from lastro.words.estimates import estimate_text, p_text
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, percent, ratio_text
 
 if TYPE_CHECKING:
-    from lastro.analysis.claims.claim import Claim, PublishedFigure
+    from lastro.analysis.claims.claim import Claim, PublishedFigure, Source
 
-VERDICT_MARKS: dict[Verdict, str] = {
-    "reproduced": "✓",
-    "same direction, another size": "≠",
-    "same direction, too imprecise": "↗",
-    "contradicted": "✕",
-    "not distinguishable here": "≈",
-    "untestable here": "–",
-}
-VERDICT_WORDS: dict[Verdict, str] = {
-    "reproduced": N_("reproduced"),
-    "same direction, another size": N_("same direction, another size"),
-    "same direction, too imprecise": N_("same direction, too imprecise"),
-    "contradicted": N_("contradicted"),
-    "not distinguishable here": N_("not distinguishable here"),
-    "untestable here": N_("untestable here"),
+# {verdict: (its mark, the kind of its span, the message for a number of claims)}; the verdict is a message, too.
+VERDICTS: Mapping[str, tuple[str, str, str]] = {
+    N_("reproduced"): ("✓", "better", N_("{n} reproduced")),
+    N_("same direction, another size"): ("≠", "lower", N_("{n} same direction, another size")),
+    N_("same direction, too imprecise"): ("↗", "lower", N_("{n} same direction, too imprecise")),
+    N_("contradicted"): ("✕", "worse", N_("{n} contradicted")),
+    N_("not distinguishable here"): ("≈", "warning", N_("{n} not distinguishable here")),
+    N_("untestable here"): ("–", "dim", N_("{n} untestable here")),
 }
 
 
 def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' if a stand-in was measured."""
-    word = f"{VERDICT_MARKS[judgement.verdict]} {say(VERDICT_WORDS[judgement.verdict])}"
+    word = f"{VERDICTS[judgement.verdict][0]} {say(judgement.verdict)}"
     return f"{word}, {say('stand-in')}" if judgement.stand_in else word
 
 
@@ -163,16 +158,8 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
     contradiction = claim.contradicted_by
     if contradiction is None:
         return ""
-    return say(
-        "the source contradicts itself: {passage} ({where})",
-        passage=contradiction.text(say.code),
-        where=contradiction.where,
-    )
-
-
-def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
-    """Return the passage in which the source contradicts the claim, and the note on the claim; empty without both."""
-    return "; ".join(filter(None, (contradiction_text(claim, say), claim.note_text(say.code))))
+    passage = contradiction.text(say.code)
+    return say("the source contradicts itself: {passage} ({where})", passage=passage, where=contradiction.where)
 
 
 def _is_bound(claim: Claim) -> bool:
@@ -191,3 +178,69 @@ def _shown(measure: Measure, value: float, unit: str) -> str:
 
 def _signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{value:g}".replace("-", MINUS)
+
+
+def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
+    """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'; empty if nothing was tested.
+
+    Of a claim with several parts, it is the effect in the part that decides the verdict, after the levels of that part.
+    If a claim can be about all conditions or the worst one, the text says which."""
+    part = judgement.part
+    if part is None or judgement.effects is None:
+        return ""
+    effects = [effect_text(part.measure, part.effect, judgement.unit, say, part.bound)]
+    if part.beside is not None:
+        effects.append(effect_text("difference", part.beside, judgement.unit, say, part.bound))
+    label = f"{part.label}: " if len(judgement.effects.parts) > 1 else ""
+    text, over = label + ", ".join(effects), judgement.claim.statement.decisive_mean
+    if over is None or judgement.effects.all_strata < 2:
+        return text
+    if over == "worst":
+        return f"{text} {say('in the worst condition')}"
+    return f"{text} {say('over all conditions')}" if judgement.effects.strata == judgement.effects.all_strata else text
+
+
+def evidence_text(judgement: Judgement, say: Language = ENGLISH) -> str:
+    """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty if the claim was not tested."""
+    if judgement.part is None or judgement.p is None:
+        return ""
+    effect = judgement.part.effect
+    ps = say("p {p}, adjusted {adjusted}", p=_equal(judgement.p, say), adjusted=_equal(judgement.p_adjusted, say))
+    n = say.count(effect.n, "block") if effect.pairing == "paired" else say.count(effect.n, "value")
+    return f"{ps}; {n}"
+
+
+def _equal(p: float | None, say: Language) -> str:
+    text = p_text(p, say)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def source_text(source: Source) -> str:
+    """Format the source of the claims: 'Authors, Title (2017)'."""
+    text = ", ".join(part for part in (source.authors, source.title) if part)
+    return f"{text} ({source.year})" if source.year else text
+
+
+def counts_text(judgements: Sequence[Judgement], say: Language) -> str:
+    """Return how many claims have each verdict: '20 reproduced, 7 untestable here'."""
+    return ", ".join(say(VERDICTS[verdict][2], n=n) for verdict, n in tally(judgements).items() if n)
+
+
+def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
+    """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here.'"""
+    stand_ins = sum(1 for judgement in judgements if judgement.stand_in)
+    among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
+    text = f"{say.count(len(judgements), 'claim')}: {counts_text(judgements, say)}{among}."
+    if judgements and all(judgement.n_blocks < 2 for judgement in judgements):
+        text += f" {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
+    return text
+
+
+def explanation(report: CampaignResults, say: Language = ENGLISH) -> str:
+    """Return a paragraph on how to read intervals, p and verdicts in a table of claims."""
+    return say(
+        "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
+        "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
+        "lies within the tolerance.",
+        confidence=percent(report.study.design.confidence, say),
+    )

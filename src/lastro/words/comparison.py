@@ -187,9 +187,6 @@ def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
         yield f"{sign(kind)} {text}"
 
 
-# The conclusion of the gate
-
-
 def gate_conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
     """Return the conclusion of the gate, its power and, on a pass, how large a regression it may have missed.
 

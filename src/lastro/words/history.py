@@ -9,19 +9,14 @@ from lastro.words.language import Language
 
 def headline(report: HistoryReport, say: Language) -> str:
     """Return in one line how many changes for the worse are not acknowledged, and which of them is the newest."""
-
-    def measured_utc(alarm: tuple[HistorySeries, HistoryChange]) -> str:
-        series, change = alarm
-        return series.points[change.point.at].measured_utc
-
-    if alarms := report.alarms:
-        series, change = max(alarms, key=measured_utc)
+    if points := [(series.points[change.point.at], series) for series, change in report.alarms]:
+        point, series = max(points, key=lambda alarm: alarm[0].measured_utc)
         return say(
             "{changes} for the worse that nobody has acknowledged; the newest: {metric} of {treatment}, at {point}",
-            changes=say.count(len(alarms), "change"),
+            changes=say.count(len(points), "change"),
             metric=series.metric.name,
             treatment=treatment_text(series, say),
-            point=series.points[change.point.at].name,
+            point=point.name,
         )
     if not any(series.decidable for series in report.series):
         return say("Nothing can be decided yet: a series needs {n} campaigns", n=2 * FEWEST)

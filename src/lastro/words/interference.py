@@ -1,11 +1,13 @@
-"""Sentences on the cost of a noisy neighbour and on what isolation recovers. Pure."""
+"""Sentences on the cost of a noisy neighbour, of isolation and what it recovers, and of a further hop. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from lastro.analysis.growth import SizeRelation
 from lastro.analysis.interference import Interference, TestedLevel
 from lastro.grouping import by_key
+from lastro.results.samples import Metric
 from lastro.stats.notes import N_, PERCENT
 from lastro.words.language import Language
 from lastro.words.phrases import Amount, join_names, sentence, unit_suffix
@@ -29,11 +31,15 @@ class _Sentences:
 
         The cost of isolation is among the first `most` sentences; neighbours are left out to make room for it."""
         known = [loss for loss in self.interference.losses if loss.effects]
-        cost, where = self._cost(), self._only_with()
+        cost, only_with = self._cost(), ", ".join(map(str, self.interference.only_with))
+        where = ", " + self.say("measured only with isolation by {levels}", levels=only_with) if only_with else ""
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
         for loss in known:
             recoveries = self.interference.recoveries.get(loss.level, ())
-            clauses = [self._where(self._loss_words(loss)) + where, *self._recovery_clauses(recoveries)]
+            lost = self._loss_words(loss)
+            if self.interference.costs:  # the other figures are means over isolations
+                lost = self.say("without isolation, {text}", text=f"{lost[:1].lower()}{lost[1:]}")
+            clauses = [lost + where, *self._recovery_clauses(recoveries)]
             yield sentence([*clauses, cost] if len(known) == 1 else clauses)
         if len(known) != 1 and cost:
             yield sentence([cost])
@@ -46,18 +52,18 @@ class _Sentences:
 
     # The cost of a neighbour
 
-    def _where(self, text: str) -> str:
-        """Add 'without isolation' to a text if the study compares isolations: its other figures are means over them."""
-        if not self.interference.costs:
-            return text
-        return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
-
     def _loss_words(self, tested: TestedLevel) -> str:
         """Return how much a neighbour takes from or adds to the metric, or that its effect is not distinguishable."""
         say, amount = self.say, self._change(tested)
         words = {"neighbour": tested.level, "metric": self.metric.name}
         if not tested.distinguishable:
-            text = self._no_loss_words(tested, amount, words)
+            text = N_("No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}")
+            text = say(text, blocks=say.count(self.interference.n_blocks, "block"), **words)
+            if corrected := self._by_correction([tested]):
+                text += " " + corrected
+            most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
+            if (limit := amount.limit(say)) and self.metric.better in most:
+                text += "; " + say(most[self.metric.better], limit=limit)
         elif self.metric.better == "neither":
             text = say("The {neighbour} neighbour changes {metric} by {amount}", amount=amount.text(say), **words)
         elif amount.value > 0 and self.metric.better == "higher":
@@ -71,31 +77,12 @@ class _Sentences:
             text += ", " + say("less than the noise floor of this host")
         return text
 
-    def _no_loss_words(self, tested: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
-        say = self.say
-        text = say(
-            "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
-            blocks=say.count(self.interference.n_blocks, "block"),
-            **words,
-        )
-        if corrected := self._by_correction([tested]):
-            text += " " + corrected
-        most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
-        if (limit := amount.limit(say)) and self.metric.better in most:
-            text += "; " + say(most[self.metric.better], limit=limit)
-        return text
-
     def _by_correction(self, tested: Sequence[TestedLevel]) -> str:
         """Return 'after correction for 4 comparisons' if an effect is not significant only due to the correction."""
         if not any(level.lost_to_correction for level in tested):
             return ""
         say = self.say
         return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
-
-    def _only_with(self) -> str:
-        """Return 'measured only with isolation by …' if no trial ran without isolation; otherwise empty."""
-        levels = ", ".join(map(str, self.interference.only_with))
-        return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
 
     # The recovery by isolation, and its cost
 
@@ -111,18 +98,15 @@ class _Sentences:
         if harms := [(level, (-share).text(say)) for level, share in recovered if share.value <= 0]:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if undistinguished := [level for level in decided if not level.distinguishable]:
-            yield self._no_recovery(undistinguished)
+            text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
+            less = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
+            changes = [(level, Amount.of(level.recovered)) for level in undistinguished]
+            yield self._not_distinguishable(text if higher else less, changes)
         if open_ := join_names([str(level.level) for level in known if not level.decided], say):
             text = N_("how much of it isolation by {levels} recovers is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in self._by_reason(recoveries).items():
             yield say("the effect of isolation by {levels} is not known ({reason})", levels=levels, reason=why)
-
-    def _no_recovery(self, tested: Sequence[TestedLevel]) -> str:
-        text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
-        if self.metric.better != "higher":
-            text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
-        return self._not_distinguishable(text, [(level, Amount.of(level.recovered)) for level in tested])
 
     def _not_distinguishable(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
         """Fill `text`, which says that amounts are not distinguishable from zero, with the levels and their amounts."""
@@ -168,3 +152,43 @@ class _Sentences:
         unknown = (level for level in tested if level.effects is None)
         reasons = by_key(("; ".join(map(self.say.note, level.why_not)), str(level.level)) for level in unknown)
         return {why: ", ".join(levels) for why, levels in reasons.items()}
+
+
+_MOST_NAMED = 4  # conditions whose amounts are all written; of more, only the least and the most
+
+
+def hop_sentences(
+    relations: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
+) -> tuple[str, ...]:
+    """Return a tuple of one sentence on the cost of each further hop, with its interval; empty if no slope is known.
+
+    `relations` are (levels of the other factors, growth of the metric with the length). The sentence also names the
+    levels for which each hop costs more, or less, in longer chains."""
+    sign = -1 if metric.better == "higher" else 1
+    costs: list[tuple[float, str]] = []
+    dearer: list[str] = []
+    cheaper: list[str] = []
+    for levels, relation in relations:
+        line, where = relation.line, " · ".join(levels)
+        if line is None or line.slope.value is None or line.slope.interval is None:
+            continue
+        value, ends = sign * line.slope.value, line.slope.interval.mapped(lambda end: sign * end)
+        amount = Amount(value, ends.low, ends.high, unit_suffix(metric.unit, say)).text(say)
+        if line.direction:
+            (dearer if sign * line.direction > 0 else cheaper).append(where or say("here"))
+            amount = say("{amount} on average", amount=amount)
+        costs.append((value, say("{amount} with {levels}", amount=amount, levels=where) if where else amount))
+    if not costs:
+        return ()
+    text = N_("in {metric}, each further hop costs {amounts}")
+    if metric.better == "neither":
+        text = N_("each further hop changes {metric} by {amounts}")
+    if len(costs) > _MOST_NAMED:
+        costs = [min(costs), max(costs)]
+        text = N_("in {metric}, each further hop costs between {amounts}")
+    clauses = [say(text, amounts=join_names([words for _, words in costs], say), metric=metric.name)]
+    if dearer:
+        clauses.append(say("of more hops, each costs more ({levels})", levels=join_names(dearer, say)))
+    if cheaper:
+        clauses.append(say("of more hops, each costs less ({levels})", levels=join_names(cheaper, say)))
+    return (sentence(clauses),)

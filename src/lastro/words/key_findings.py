@@ -12,8 +12,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import Findings, MetricFindings, MissingTreatments, findings, level_groups
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.stats.notes import N_
-from lastro.words.hops import hop_sentences
-from lastro.words.interference import interference_sentences
+from lastro.words.interference import hop_sentences, interference_sentences
 from lastro.words.language import Language
 from lastro.words.numbers import mean_text
 from lastro.words.pairs import PairPhrases, undecided_text, with_aliases
@@ -122,28 +121,19 @@ class _KeySentences:
 
 
 def _levels(where: str) -> str:
-    """Return a text on levels with '·' in place of ';', because ';' separates the clauses of the sentence."""
-    return where.replace("; ", " · ")
-
-
-def _short(reason: str) -> str:
-    """Return the beginning of a long reason, such as the output of a command; the report lists the whole reason."""
-    return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
+    return where.replace("; ", " · ")  # ';' separates the clauses of the sentence
 
 
 def _missing(missing: MissingTreatments, say: Language) -> tuple[str, ...]:
     """Return a tuple of one sentence on what is missing; empty if nothing is.
 
     It names unavailable treatments with the reasons, treatments without a valid trial, and metrics without a valid
-    value."""
-    gaps = [
-        say(
-            "{where} ({reason})",
-            where=_levels(gap.where) or say.count(len(gap.treatments), "treatment"),
-            reason=_short(gap.reason),
-        )
-        for gap in missing.gaps
-    ]
+    value. Long reasons, such as the output of a command, are cut; the report lists them whole."""
+    gaps = []
+    for gap in missing.gaps:
+        where, reason = _levels(gap.where) or say.count(len(gap.treatments), "treatment"), gap.reason
+        short = reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
+        gaps.append(say("{where} ({reason})", where=where, reason=short))
     clauses = [say("not measured here: {gaps}", gaps="; ".join(gaps[:_MOST_REASONS]))] if gaps else []
     if (more := len(gaps) - _MOST_REASONS) > 0:
         clauses.append(say("further reasons: {n}", n=more))

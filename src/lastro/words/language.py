@@ -45,12 +45,11 @@ class Language:
         Text that is not a note is returned unchanged."""
         if not isinstance(note, Note):
             return note
-        return self(note.message, **{name: self._value(value) for name, value in note.values.items()})
-
-    def _value(self, value: object) -> object:
-        if isinstance(value, Note):
-            return self.note(value)
-        return self.number(str(value)) if isinstance(value, float | Numeral) else value
+        values = {name: self.note(value) if isinstance(value, Note) else value for name, value in note.values.items()}
+        numbers = {
+            name: self.number(str(value)) for name, value in values.items() if isinstance(value, float | Numeral)
+        }
+        return self(note.message, **values | numbers)
 
     def count(self, n: int, noun: str) -> str:
         """Return '1 trial' or '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'.

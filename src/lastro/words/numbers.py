@@ -73,8 +73,7 @@ def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
 
 def fixed(value: float, decimals: int) -> str:
     """Format a number with this many decimals and a true minus sign."""
-    text = f"{value:.{decimals}f}"
-    return MINUS + text[1:] if text.startswith("-") else text
+    return f"{value:.{decimals}f}".replace("-", MINUS)
 
 
 def percent(share: float, say: Language = ENGLISH, *, digits: int | None = None, decimals: int | None = None) -> str:

@@ -28,14 +28,9 @@ def opening(
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return the warnings that many trials are invalid and that the host changed; empty if neither is true."""
+    """Return a warning if many trials are invalid, and one for each change of the host, with the changed facts."""
     many_invalid = many_invalid_warning(report.progress.counts, say)
-    return (*filter(None, [many_invalid]), *segment_sentences(report, say))
-
-
-def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return a sentence for each time that the campaign continued on a changed host, with the changed facts."""
-    return tuple(
+    segments = (
         say(
             "The host changed after {attempts} ({at} UTC): {changes}. Trials before and after are not paired: the "
             "change is an effect of blocks.",
@@ -45,6 +40,7 @@ def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]
         )
         for segment in report.segments
     )
+    return (*filter(None, [many_invalid]), *segments)
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:

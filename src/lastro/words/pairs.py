@@ -43,17 +43,16 @@ class PairPhrases:
         pairs = [self.factor.of(level, reference) for level in levels]
         names = [self.name(level) for level in levels]
         if len(levels) == 1:
-            changed = self._one_change(names[0], pairs[0], reference)
+            text = N_("with {level}, {metric} is {change} than with {reference}")
+            if _is_multiple(pairs[0]):
+                text = N_("with {level}, {metric} is {change} that with {reference}")
+            change, to = self._average(pairs) + self._change(pairs[0]), self.name(reference)
+            changed = self.say(text, level=names[0], metric=self.metric.name, change=change, reference=to)
         else:
             changed = self._several_changes(names, pairs, reference)
-        return changed + self._floor(levels, reference) + self._aliases()
-
-    def _one_change(self, name: str, pair: Pair, reference: str) -> str:
-        text = N_("with {level}, {metric} is {change} than with {reference}")
-        if _is_multiple(pair):
-            text = N_("with {level}, {metric} is {change} that with {reference}")
-        change = self._average([pair]) + self._change(pair)
-        return self.say(text, level=name, metric=self.metric.name, change=change, reference=self.name(reference))
+        if all(self.factor.under_floor(level, reference) for level in levels):
+            changed += ", " + self.say("less than the noise floor of this host")
+        return changed + self._aliases()
 
     def _several_changes(self, names: Sequence[str], pairs: Sequence[Pair], reference: str) -> str:
         changes = []
@@ -65,12 +64,6 @@ class PairPhrases:
         text = N_("against {reference}, {metric} is {changes}")
         joined_changes = self._average(pairs) + ", ".join(changes)
         return self.say(text, reference=self.name(reference), metric=self.metric.name, changes=joined_changes)
-
-    def _floor(self, levels: Sequence[str], reference: str) -> str:
-        """Return a remark if all these levels differ from `reference` by less than the noise floor; otherwise empty."""
-        if all(self.factor.under_floor(level, reference) for level in levels):
-            return ", " + self.say("less than the noise floor of this host")
-        return ""
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
         """Return that levels are equivalent: 'between native, docker and lxc, throughput differs by less than 4 %'.

@@ -40,16 +40,10 @@ def platform_line(report: CampaignResults, say: Language, analysis: Analysis | N
     factor = next((factor for factor in findings.factors if factor.factor == name), None)
     if findings.one_block or factor is None or len(factor.levels) < _LEAST_LEVELS:
         return ""
-    against_best = _against_best(factor, findings.metric)
-    return PlatformLine(findings, against_best, say, _kinds(report, name)).text()
-
-
-def _kinds(report: CampaignResults, factor: str) -> dict[str, set[str]]:
-    """Return {level: the kinds of marks on its values of the first metric}."""
     kinds: dict[str, set[str]] = {}
     for row in report.rows:
-        kinds.setdefault(str(row.treatment.levels[factor]), set()).update(mark.kind for mark in row.cells[0].marks)
-    return kinds
+        kinds.setdefault(str(row.treatment.levels[name]), set()).update(mark.kind for mark in row.cells[0].marks)
+    return PlatformLine(findings, _against_best(factor, findings.metric), say, kinds).text()
 
 
 def _against_best(factor: FactorPairs, metric: Metric) -> FactorPairs:
@@ -88,9 +82,8 @@ class PlatformLine:
 
     def text(self) -> str:
         phrases = PairPhrases(self.factor, self.findings.metric, self.say, self.findings.margin, self.findings.shared)
-        averaged = any(pair.strata > 1 for pair in self.factor.effects.values())
         text = N_("Against {reference}, {metric}: {clauses}.")
-        if averaged:
+        if any(pair.strata > 1 for pair in self.factor.effects.values()):
             text = N_("Against {reference}, {metric} on average: {clauses}.")
         return self.say(
             text,

@@ -39,11 +39,9 @@ def combination_text(side: Levels, say: Language, *, short: bool = False) -> str
     """Return the levels of several factors on one line: 'lxc · ovs'; numbers have their factor: '3x3 · hello_s = 5'.
 
     If `short`, all factors are left out, and several levels of one factor are only counted: 'mean of 3'."""
-    return " · ".join(_levels_of_factor(name, levels, say, short) for name, levels in side.items())
-
-
-def _levels_of_factor(name: str, levels: Sequence[Level], say: Language, short: bool) -> str:
-    if short and len(levels) > 1:
-        return say("mean of {n}", n=say.integer(len(levels)))
-    text = levels_text(levels, say)
-    return text if short or all(isinstance(level, str) for level in levels) else f"{name} = {text}"
+    texts = []
+    for name, levels in side.items():
+        several = say("mean of {n}", n=say.integer(len(levels))) if short and len(levels) > 1 else ""
+        numeric = not short and not all(isinstance(level, str) for level in levels)
+        texts.append(f"{name} = {levels_text(levels, say)}" if numeric else several or levels_text(levels, say))
+    return " · ".join(texts)

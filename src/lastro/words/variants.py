@@ -30,29 +30,25 @@ def headline(answer: VariantAnswer, say: Language) -> str:
         text = changed(worst, change, metric, say, more=more)
         return say("{told}, confirmed by {blocks}", told=text, blocks=confirmed) if answer.alarm else text
     if outcome in ("unconfirmed", "alarm"):
-        return _alarm(answer, say)
+        blocks, new = say.count(answer.alarm or 0, "block"), say.count(answer.new_blocks, "new block")
+        text = N_("undecided: an alarm after {blocks} was not confirmed by {new}")
+        if not answer.new_blocks:
+            text = N_("undecided: an alarm after {blocks}, and no time was left to try it again")
+        if outcome == "alarm":
+            text = N_("undecided: an alarm after {blocks} is being tried again on new blocks")
+        return say(text, blocks=blocks, new=new)
     if unmeasured := [pair for pair in answer.pairs if pair.is_lost]:
         where = f" ({unmeasured[0].label})" if unmeasured[0].label else ""
         return say("undecided: {variant} could not be measured{where}", variant=unmeasured[0].variant, where=where)
     if outcome == "no worse":
         return _no_worse(answer, say)
-    if (blocks := answer.more_blocks) is None:
-        return say("not enough, and more blocks would hardly decide: the noise is too large for {margin}",
-                   margin=percent(answer.test.margin, say))  # fmt: skip
-    text = N_("not enough: {blocks} decide with {chance}")
-    if blocks == 1:
-        text = N_("not enough: {blocks} decides with {chance}")
-    return say(text, blocks=say.count(blocks, "more block"), chance=percent(CHANCE, say))
-
-
-def _alarm(answer: VariantAnswer, say: Language) -> str:
-    blocks = say.count(answer.alarm or 0, "block")
-    if answer.outcome == "alarm":
-        return say("undecided: an alarm after {blocks} is being tried again on new blocks", blocks=blocks)
-    if not answer.new_blocks:
-        return say("undecided: an alarm after {blocks}, and no time was left to try it again", blocks=blocks)
-    new = say.count(answer.new_blocks, "new block")
-    return say("undecided: an alarm after {blocks} was not confirmed by {new}", blocks=blocks, new=new)
+    if (more_blocks := answer.more_blocks) is None:
+        text = N_("not enough, and more blocks would hardly decide: the noise is too large for {margin}")
+        return say(text, margin=percent(answer.test.margin, say))
+    text = N_("not enough: {blocks} decides with {chance}")
+    if more_blocks > 1:
+        text = N_("not enough: {blocks} decide with {chance}")
+    return say(text, blocks=say.count(more_blocks, "more block"), chance=percent(CHANCE, say))
 
 
 def _no_worse(answer: VariantAnswer, say: Language) -> str:

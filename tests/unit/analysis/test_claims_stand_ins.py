@@ -19,8 +19,7 @@ from lastro.builders.stat_tables import claims_table
 from lastro.errors import StudyError
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.words.claims import reason_text, verdict_text
-from lastro.words.claims_text import tally_text
+from lastro.words.claims import reason_text, tally_text, verdict_text
 from lastro.words.language import ENGLISH, language
 
 from ...support.campaigns import Levels, make_campaign, make_study

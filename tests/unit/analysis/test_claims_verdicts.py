@@ -30,8 +30,7 @@ from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, floor_for_blocks
 from lastro.study.model import Level
-from lastro.words.claims import published_text, reason_text
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text, published_text, reason_text
 
 from ...support.campaigns import make_campaign, make_study
 from ...support.products import combinations, one_of

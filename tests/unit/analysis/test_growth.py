@@ -14,7 +14,7 @@ from lastro.analysis.growth import Growth, Verdict, _ratio_verdict
 from lastro.builders.data.results import document
 from lastro.builders.tables import growth_tables
 from lastro.cli import main
-from lastro.figures.scenario_additions import growth_of
+from lastro.figures.scenario import growth_of
 from lastro.results.samples import Metric
 from lastro.scenarios.routing.additions import TOPOLOGIES
 from lastro.stats.intervals import Interval

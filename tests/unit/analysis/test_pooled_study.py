@@ -15,8 +15,7 @@ from lastro.analysis.claims import Judgement
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.pooled_study import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, load_data
-from lastro.builders.pool import pool_blocks
-from lastro.builders.pool_tables import opening_sentences
+from lastro.builders.pool import opening_sentences, pool_blocks
 from lastro.errors import InputError
 from lastro.figures import NARROW_IN, WIDE_IN
 from lastro.figures.forest import forest_plans

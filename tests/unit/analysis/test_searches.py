@@ -24,9 +24,8 @@ from lastro.builders.claims import JudgedClaims
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.search_tables import BOUND, LIMIT, tables_of
-from lastro.builders.statistics_words import statistics_sentences
-from lastro.builders.tables import results_table
+from lastro.builders.statistics import statistics_sentences
+from lastro.builders.tables import results_table, searches_table
 from lastro.campaign.sequential import half_widths
 from lastro.figures import plans
 from lastro.plain import json_text
@@ -34,8 +33,7 @@ from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
-from lastro.words.claims import reason_text
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text, reason_text
 from lastro.words.comparison import not_compared
 from lastro.words.language import ENGLISH, language
 
@@ -95,15 +93,15 @@ def cells(report: CampaignResults, metric: int = 0) -> dict[str, Cell]:
 def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(report: CampaignResults) -> None:
     (search,) = searches(report)
     assert search.metric == CAPACITY, "no other metric is searched for"
-    (table,) = tables_of(report, ENGLISH)
+    (table,) = (searches_table(report, search, ENGLISH) for search in searches(report))
     first = {row[0]: row[-1] for row in reversed(table.rows)}
     assert [row[:4] for row in table.rows] == [
-        ("native", "37 to 38", LIMIT, "4 of 4"),
-        ("docker", "60 to 61", LIMIT, "3 of 4"),
-        ("docker", "≥ 64", BOUND, "1 of 4"),
-        ("runc", "≥ 64", BOUND, "4 of 4"),
-        ("kvm", "12 to 13", LIMIT, "3 of 4"),
-        ("kvm", "13", LIMIT, "1 of 4"),
+        ("native", "37 to 38", "limit found", "4 of 4"),
+        ("docker", "60 to 61", "limit found", "3 of 4"),
+        ("docker", "≥ 64", "lower bound", "1 of 4"),
+        ("runc", "≥ 64", "lower bound", "4 of 4"),
+        ("kvm", "12 to 13", "limit found", "3 of 4"),
+        ("kvm", "13", "limit found", "1 of 4"),
     ]
     assert re.fullmatch(r"no route to host: proxy-4\d at 198.18.0.4\d did not answer", first["native"])
     assert first["runc"] == ENOUGH and "MiB of memory" in table.rows[-1][-1]

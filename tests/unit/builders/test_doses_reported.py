@@ -9,8 +9,8 @@ import pytest
 
 from lastro.analysis.doses import doses_of
 from lastro.app.contents import content_of, report_of
+from lastro.builders.conditions import doses_table
 from lastro.builders.data.results import document
-from lastro.builders.tables import doses_table
 from lastro.words.caveats import caveats
 from lastro.words.language import ENGLISH, language
 

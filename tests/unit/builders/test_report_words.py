@@ -21,7 +21,7 @@ from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.page_figures import planned_figures
 from lastro.builders.stat_tables import anova_table, comparisons_table, effects_table, tables_behind
-from lastro.builders.statistics_words import (
+from lastro.builders.statistics import (
     drift_sentence,
     metric_summary,
     noise_floor_sentence,

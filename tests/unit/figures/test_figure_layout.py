@@ -39,8 +39,8 @@ from lastro.words.numbers import axis_numbers, no_exponent
 
 from ...support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes, plausible_value
 from ..analysis.test_curves import value as curve_value
-from .test_aligned_series import counted, marks
 from .test_figures import report_of, texts
+from .test_scenario import counted, marks
 
 WIDTHS = (WIDE_IN, NARROW_IN)
 LONG = {

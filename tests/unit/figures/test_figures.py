@@ -138,8 +138,8 @@ def test_one_drawing_is_svg_png_and_pdf(normal: CampaignResults) -> None:
     picture = one_drawn(normal, "throughput")
     assert picture is not None
     assert picture.svg().startswith("<?xml") and picture.pdf().startswith(b"%PDF")
-    width, height = struct.unpack(">II", picture.png(dpi=100)[16:24])
-    assert width == 500 and height > 100
+    width, height = struct.unpack(">II", picture.png()[16:24])
+    assert width == 800 and height > 160
 
 
 def test_an_interaction_is_drawn_with_its_words(english: dict[str, Picture]) -> None:

@@ -21,7 +21,7 @@ from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.results.topology import Topology
 from lastro.words.language import language
-from lastro.words.topology_text import topology_lines
+from lastro.words.topology import topology_lines
 
 from ...support.campaigns import METRICS, Levels, make_campaign, make_study
 from ...support.documents import render_html

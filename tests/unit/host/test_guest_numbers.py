@@ -32,8 +32,7 @@ from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
 from lastro.builders.page_figures import planned_figures
-from lastro.builders.pool import pool_blocks
-from lastro.builders.pool_tables import warnings
+from lastro.builders.pool import pool_blocks, warnings
 from lastro.builders.suite import StudySection
 from lastro.builders.tables import table_with_place
 from lastro.campaign.duration import emulated_guests

@@ -20,11 +20,11 @@ from lastro.analysis.pooled_study import pool_hosts
 from lastro.app import bundle
 from lastro.app.contents import content_of, hosts_of
 from lastro.builders import advice as advised
-from lastro.builders.compare_github import workflow_commands
 from lastro.builders.crate import Crate, CrateCampaign
 from lastro.builders.crate_readme import readme
 from lastro.builders.data import comparison as compare_document
 from lastro.builders.data import pool as pool_document
+from lastro.builders.data.comparison import workflow_commands
 from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
 from lastro.builders.noise_floor import noise_floor_blocks
 from lastro.campaign import suite as suites

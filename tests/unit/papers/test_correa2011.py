@@ -21,7 +21,7 @@ from lastro.analysis.claims.kinds.order import Order
 from lastro.analysis.claims.load import load_claims
 from lastro.campaign.duration import forecast
 from lastro.figures.claims import draw_claims
-from lastro.figures.milestones import draw_milestones
+from lastro.figures.scenario import draw_milestones
 from lastro.results.additions import Milestones
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
@@ -31,8 +31,7 @@ from lastro.scenarios.routing.phase_recorder import quiet_suffices
 from lastro.study.design import treatments
 from lastro.study.load import load
 from lastro.study.model import Study
-from lastro.words.claims import reason_text
-from lastro.words.claims_text import measured_text
+from lastro.words.claims import measured_text, reason_text
 from lastro.words.language import ENGLISH
 
 from ...support.campaigns import Levels, make_campaign

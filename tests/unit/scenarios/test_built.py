@@ -36,7 +36,7 @@ from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
-from lastro.words.topology_text import topology_lines
+from lastro.words.topology import topology_lines
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 

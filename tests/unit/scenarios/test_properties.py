@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastro.analysis.host_facts import unnamed_facts
-from lastro.builders.part_properties import part_tables
+from lastro.builders.conditions import part_tables
 from lastro.cli._matrix import property_lines, property_list
 from lastro.results.provenance import Provenance
 from lastro.scenarios.shared.properties import PartProperties

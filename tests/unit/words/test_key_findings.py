@@ -16,7 +16,7 @@ from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import MetricFindings, findings, level_groups
 from lastro.analysis.model import MetricAnalysis
-from lastro.builders.statistics_words import statistics_sentences
+from lastro.builders.statistics import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store

@@ -14,7 +14,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import LostTrials, MetricAnalysis
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.builders.statistics_words import statistics_sentences
+from lastro.builders.statistics import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.language import language

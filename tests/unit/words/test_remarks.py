@@ -11,10 +11,11 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.remarks import in_order
+from lastro.builders.conditions import really_table, remarks_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.stat_tables import effects_table
-from lastro.builders.tables import curve_tables, really_table, remarks_table, results_table
+from lastro.builders.tables import curve_tables, results_table
 from lastro.render.latex import escape
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.words.language import ENGLISH, language

@@ -1,4 +1,4 @@
-"""A comparison of two campaigns, for programs: one JSON document, and JUnit XML for CI systems.
+"""A comparison of two campaigns, for programs: one JSON document, JUnit XML, and annotations for GitHub Actions.
 
     format       "lastro-compare/1"
     a, b         the campaigns' directories
@@ -34,29 +34,27 @@ A value that does not exist is null, never absent and never NaN.
 
 JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
 properties: `differs` for each difference between A and B, and `guest` with sentences on the guest if a campaign ran in
-one. With --fail-changed-host, a testsuite `host` has one testcase."""
+one. With --fail-changed-host, a testsuite `host` has one testcase,
+which fails if the host changed and lists the facts that changed.
+
+Annotations for GitHub Actions are workflow commands, one per line. GitHub shows ten errors per step
+(docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line each; the tenth line counts the
+remaining errors."""
 
 from __future__ import annotations
 
 from typing import Any
 from xml.etree.ElementTree import Element
 
+import lastro.words.comparison as words
 from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.encoder import Forms, as_object, encode, in_common, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
-from lastro.words.comparison import (
-    changed_host_text,
-    comparison_notes,
-    differences,
-    guest_notes,
-    label,
-    not_compared,
-    why_unmatched,
-)
 from lastro.words.estimates import p_text
+from lastro.words.language import ENGLISH
 from lastro.words.numbers import ratio_text
 
 FORMAT = "lastro-compare/1"
@@ -64,9 +62,7 @@ FORMAT = "lastro-compare/1"
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
-    changed_host = None
-    if comparison.changed_host is not None:
-        changed_host = [difference.what for difference in comparison.changed_host]
+    changed = comparison.changed_host
     compared = {
         "format": FORMAT,
         "a": comparison.a.directory,
@@ -75,15 +71,11 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "guest": comparison.guest,
         "confidence": comparison.confidence,
         "between": to_dict(comparison.between),
-        "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
-        "changed_host": changed_host,
-        "notes": list(comparison_notes(comparison)),
+        "differences": [{"what": what, "a": a, "b": b} for what, a, b in words.differences(comparison)],
+        "changed_host": None if changed is None else [difference.what for difference in changed],
+        "notes": list(words.comparison_notes(comparison)),
         "only_in": [
-            {
-                "side": side.only_in,
-                "treatments": [dict(levels) for levels in side.levels],
-                "reason": why_unmatched(side),
-            }
+            {"side": side.only_in, "treatments": list(map(dict, side.levels)), "reason": words.why_unmatched(side)}
             for side in comparison.one_sided
         ],
         "tests": comparison.n_tests,
@@ -109,7 +101,6 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
 
 
 def _cell(cell: ComparedCell) -> dict[str, Any]:
-    """Return a compared cell as an element of the list `cells`, which this module's docstring describes."""
     return {
         "metric": cell.metric.name,
         **pick(cell.metric, "unit better"),
@@ -120,7 +111,7 @@ def _cell(cell: ComparedCell) -> dict[str, Any]:
         "p": cell.test.p if cell.test else None,
         "p_adjusted": cell.p_adjusted,
         "verdict": cell.verdict or None,
-        "not_compared": not_compared(cell),
+        "not_compared": words.not_compared(cell),
         "gate": cell.judged and {**_FORMS[GateTest](cell.judged), "outcome": cell.outcome},
     }
 
@@ -141,36 +132,29 @@ _FORMS: Forms = {
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     """Return JUnit XML in UTF-8 (see this module's docstring); with `fail_lost`, a cell that only A measured fails."""
     root = new_root(f"lastro compare {comparison.study.name}")
-    measured = " ".join(guest_notes(comparison))
+    measured = " ".join(words.guest_notes(comparison))
     properties = [("guest", measured)] if measured else []
-    properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in differences(comparison)]
+    properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in words.differences(comparison)]
     if comparison.changed_host is not None:
-        _add_host(root, comparison)
+        unchanged = add_case(add_suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
+        if changed := words.changed_host_text(comparison):
+            facts = [f"{fact.what}: A {fact.a}, B {fact.b}" for fact in comparison.changed_host]
+            add_failure(unchanged, "changed-host", changed, "\n".join(facts))
     for metric in comparison.metrics:
         metric_suite = add_suite(root, metric.name, properties)
         for cell in comparison.cells:
             if cell.metric.name == metric.name:
-                cell_case = add_case(metric_suite, label(cell), f"{comparison.study.name}.{metric.name}")
+                cell_case = add_case(metric_suite, words.label(cell), f"{comparison.study.name}.{metric.name}")
                 _add_outcome(cell_case, cell, comparison, fail_lost)
     return xml_file(root)
 
 
-def _add_host(root: Element, comparison: Comparison) -> None:
-    """Add the testsuite `host` with one testcase, which fails if the host changed and lists the facts that changed."""
-    unchanged = add_case(add_suite(root, "host"), "unchanged", f"{comparison.study.name}.host")
-    if changed := changed_host_text(comparison):
-        lines = [
-            f"{difference.what}: A {difference.a}, B {difference.b}" for difference in comparison.changed_host or ()
-        ]
-        add_failure(unchanged, "changed-host", changed, "\n".join(lines))
-
-
 def _add_outcome(cell_case: Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
     if cell.regressed or (fail_lost and cell.lost):
-        message = figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
+        message = figures(cell) if cell.regressed else f"B has no value: {words.not_compared(cell)}"
         values = f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}"
         add_failure(cell_case, "regression" if cell.regressed else "lost", message, values)
-    elif why := not_compared(cell):
+    elif why := words.not_compared(cell):
         add_skip(cell_case, why)
     elif comparison.margins is not None and cell.judged is None:
         add_skip(cell_case, "neither higher nor lower is better: the gate cannot judge it")
@@ -182,11 +166,47 @@ def figures(cell: ComparedCell) -> str:
     """Return a cell as one line of English: ratio, means, n, p-values and, with a gate, its outcome."""
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
     means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
-    n = f"n = {len(cell.a)} and {len(cell.b)}"
-    text = f"{cell.metric.name} of {label(cell)}: {ratio}, {means}, {n}, p {p_text(cell.test.p if cell.test else None)}"
+    n, p = f"n = {len(cell.a)} and {len(cell.b)}", p_text(cell.test.p if cell.test else None)
+    text = f"{cell.metric.name} of {words.label(cell)}: {ratio}, {means}, {n}, p {p}"
     if cell.judged is None:
         return f"{text}, corrected {p_text(cell.p_adjusted)}"
     beyond = f"{'above' if cell.judged.test.side == 'above' else 'below'} ×{cell.judged.test.limit:g}"
     return (
         f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}: {cell.outcome}"
     )
+
+
+_MOST = 9  # errors with a line each
+
+
+def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
+    """Return the workflow commands: an error for each regression, worst first, or a notice with the gate's conclusion.
+
+    With `fail_lost`, a cell that A measured and B did not is an error, too. With --fail-changed-host, a changed host is
+    an error; without it, a warning lists what else differs between A and B. Notices say which campaign ran in a guest.
+    The list is empty if there are no errors and no gate."""
+    failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
+    changed = words.changed_host_text(comparison)
+    most = _MOST - bool(changed)
+    lines = []
+    for cell in failed[:most]:
+        title = f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {words.label(cell)}"
+        message = figures(cell) if cell.regressed else f"B has no value: {words.not_compared(cell)}"
+        lines.append(_command("error", title, message))
+    if changed:
+        lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(words.difference_lines(comparison))}"))
+    if len(failed) > most:
+        lines.append(_command("error", "lastro compare", f"and {ENGLISH.count(len(failed) - most, 'more failure')}"))
+    if not failed and (text := words.gate_conclusion(comparison)):
+        lines.append(_command("notice", "lastro compare", text))
+    if not changed and lines and (differing := "; ".join(words.difference_lines(comparison))):
+        lines.append(_command("warning", "lastro compare", f"A and B differ: {differing}"))
+    return [*lines, *(_command("notice", "lastro compare", note) for note in words.guest_notes(comparison) if lines)]
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

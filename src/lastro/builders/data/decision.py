@@ -61,7 +61,6 @@ def document(decision: SlaDecision) -> dict[str, Any]:
 
 
 def _document(decision: SlaDecision) -> dict[str, Any]:
-    """Return the decision with the keys of this module's docstring, before it is encoded."""
     choice, best = decision.choice, decision.choice.recommended
     more_blocks = None
     if choice.likeliest is not None and decision.n_campaigns <= 1:
@@ -137,7 +136,6 @@ def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
 
 
 def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
-    """Return the candidate of index `at` with the keys of `candidates` in this module's docstring."""
     candidate, odds = decision.candidates[at], decision.choice.odds[at]
     return {
         **pick(candidate, "label levels"),

@@ -22,7 +22,6 @@ def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
 
 
 def _encoded(value: Any, forms: Forms) -> Any:
-    """Return one value encoded: by the form of its class, if there is one, otherwise by its type."""
     if form := forms.get(type(value)):
         value = form(value)
     elif is_dataclass(value):

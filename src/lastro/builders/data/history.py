@@ -51,21 +51,20 @@ def _series(series: HistorySeries) -> dict[str, Any]:
         "study": series.last.study,
         "host": series.last.host,
         "metric": series.metric.name,
-        "unit": series.metric.unit,
-        "better": series.metric.better,
+        **pick(series.metric, "unit better"),
         "levels": dict(series.levels),
         "sentinel": None if series.sentinel is None else dict(series.sentinel),
         "is_sentinel": series.is_sentinel,
         "muted": series.muted and series.muted.text,
         "left_out": series.left_out,
         "points": [
-            {"campaign": point.campaign, "label": point.label, "measured_utc": point.measured_utc, "n": summary.n,
-             "mean": summary.mean, "low": summary.low, "high": summary.high, "judged": judged,
-             "marks": list(summary.marks)}
+            pick(point, "campaign label measured_utc")
+            | pick(summary, "n mean low high")
+            | {"judged": judged, "marks": list(summary.marks)}
             for point, summary, judged in zip(series.points, series.summaries, series.judged, strict=True)
         ],
         "changes": list(map(_change, series.changes)),
-    }  # fmt: skip
+    }
 
 
 def _change(change: HistoryChange) -> dict[str, Any]:
@@ -92,14 +91,12 @@ def junit(report: HistoryReport) -> bytes:
         for series in several:
             series_case = add_case(metric_suite, treatment_text(series, ENGLISH), f"{series.last.study}.{metric}")
             if series.alarms:
-                add_failure(
-                    series_case, "regression", "; ".join(_change_text(series, change) for change in series.alarms)
-                )
+                texts = [
+                    f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.point.ratio, ENGLISH)}"
+                    for change in series.alarms
+                ]
+                add_failure(series_case, "regression", "; ".join(texts))
     return xml_file(root)
-
-
-def _change_text(series: HistorySeries, change: HistoryChange) -> str:
-    return f"worse at {range_text(series, change, ENGLISH)}: {ratio_text(change.point.ratio, ENGLISH)}"
 
 
 def _fact(fact: FactChange) -> dict[str, str | None]:

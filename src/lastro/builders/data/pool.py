@@ -34,7 +34,6 @@ from lastro.analysis.host_facts import named_facts
 from lastro.analysis.pooled_study import JudgedClaim, PooledEffect, PooledHost, PooledStudy
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
 from lastro.builders.data.encoder import encode, pick
-from lastro.stats.intervals import Estimate
 from lastro.words.language import ENGLISH
 
 FORMAT = "lastro-pool/1"
@@ -70,20 +69,17 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
         "hosts": [_on_host(host_effect, names) for host_effect in effect.hosts],
         "mean": pooled
         and effect.mean
-        and _estimate(effect.mean) | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.estimate.n},
-        "tau": pooled and _estimate(pooled.tau),
+        and pick(effect.mean, "value interval")
+        | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.estimate.n},
+        "tau": pooled and pick(pooled.tau, "value interval"),
         "prediction": effect.prediction,
         "heterogeneity": pooled and {"q": pooled.q, "df": pooled.df, "p": pooled.q_p},
-        "apart": effect.between_hosts and _estimate(effect.between_hosts),
+        "apart": effect.between_hosts and pick(effect.between_hosts, "value interval"),
         "p": tested and tested.p,
         "p_adjusted": effect.p_adjusted,
         "verdict": effect.verdict or None,
         "reason": "; ".join(effect.absent_because) or None,
     }
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return pick(estimate, "value interval")
 
 
 def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:

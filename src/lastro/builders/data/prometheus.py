@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from lastro.analysis.history import HistoryReport, HistorySeries
 from lastro.grouping import by_key
@@ -33,26 +34,15 @@ class ExportedMean:
 
 
 _CAMPAIGN = "lastro_campaign"
-_GAUGES: Sequence[tuple[str, str, Callable[[ExportedMean], float | None]]] = (
-    (
-        "lastro_mean",
-        "Mean of a metric over the valid trials of a treatment in one campaign.",
-        lambda mean: mean.summary.mean,
-    ),
-    ("lastro_mean_low", "Lower end of the confidence interval of the mean.", lambda mean: mean.summary.low),
-    ("lastro_mean_high", "Upper end of the confidence interval of the mean.", lambda mean: mean.summary.high),
-    ("lastro_mean_trials", "Number of valid trials of the mean.", lambda mean: mean.summary.n),
-    (
-        "lastro_mean_timestamp_seconds",
-        "When the first trial of the campaign began, in seconds since 1970.",
-        lambda mean: mean.seconds,
-    ),
-    (
-        "lastro_unacknowledged_changes",
-        "Changes for the worse in the whole series that nobody has acknowledged.",
-        lambda mean: mean.n_alarms,
-    ),
-)
+_GAUGES = (  # (name, meaning, attribute of an `ExportedMean`)
+    ("lastro_mean", "Mean of a metric over the valid trials of a treatment in one campaign.", "summary.mean"),
+    ("lastro_mean_low", "Lower end of the confidence interval of the mean.", "summary.low"),
+    ("lastro_mean_high", "Upper end of the confidence interval of the mean.", "summary.high"),
+    ("lastro_mean_trials", "Number of valid trials of the mean.", "summary.n"),
+    ("lastro_mean_timestamp_seconds", "When the first trial of the campaign began, in seconds since 1970.", "seconds"),
+    ("lastro_unacknowledged_changes", "Changes for the worse in the whole series that nobody has acknowledged.",
+     "n_alarms"),
+)  # fmt: skip
 
 
 def prometheus(report: HistoryReport) -> str:
@@ -97,10 +87,10 @@ def _lines(
     means: Sequence[ExportedMean], campaign: tuple[str, str], time: Callable[[ExportedMean], str]
 ) -> Iterator[str]:
     """Yield the lines of all metric families. `campaign` is the (name, type) of the last one, with the campaigns."""
-    for name, meaning, value_of in _GAUGES:
+    for name, meaning, attribute in _GAUGES:
         yield from (f"# HELP {name} {meaning}", f"# TYPE {name} gauge")
         for mean in means:
-            if (value := value_of(mean)) is not None:
+            if (value := attrgetter(attribute)(mean)) is not None:
                 yield f"{name}{{{mean.labels}}} {value!r}{time(mean)}"
     name, kind = campaign
     yield from (f"# HELP {name} Name and label of the campaign of a mean.", f"# TYPE {name} {kind}")
@@ -110,12 +100,9 @@ def _lines(
 
 
 def _label_text(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    escapes = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n"}
+    return ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels.items())
 
 
 def _listed(values: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in values.items())
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -57,7 +57,7 @@ A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -76,12 +76,11 @@ from lastro.analysis.table_choice import TableChoice
 from lastro.analysis.verdicts import cell_verdict
 from lastro.builders.data.encoder import BOUNDS, Forms, as_object, encode, pick
 from lastro.builders.data.statistics import analysis_document
-from lastro.figures.scenario_additions import growth_of
+from lastro.figures.scenario import growth_of
 from lastro.results.rows import Attempt
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
 from lastro.study.design import Treatment
-from lastro.study.model import Study
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH
@@ -119,15 +118,26 @@ def document(
     it is None, it is computed here, which takes seconds. `choice` are the treatments to show; None for all.
 
     Raises: InputError for a factor, a level or a metric of `choice` that the campaign does not have."""
-    rows = report.rows if choice is None else _chosen(report, choice)
+    rows: Sequence[Row] = report.rows
+    if choice is not None:
+        from lastro.analysis.decision import decision_of, table_rows
+
+        rows = table_rows(report, decision_of(report), choice)
+    as_published = None
+    if published:
+        from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
+
+        as_published = published_document(published)
     analysis = analysis or analyse(report)
-    progress = report.progress
-    valid = report.valid_attempts()
+    study, progress, valid = report.study, report.progress, report.valid_attempts()
+    really = report.properties.really
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     results = {
         "format": FORMAT,
         "directory": report.directory,
-        "study": _study(report.study),
+        "study": pick(study, "name title scenario profile changes")
+        | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
+        | pick(study.design, "confidence replicates stopping allocation seed baseline"),
         "counts": {state: progress.counts.get(state, 0) for state in _STATES}
         | {"trials": progress.n_trials, "attempts": progress.n_attempts}
         | {"invalid_attempts": progress.n_invalid_attempts},
@@ -148,35 +158,18 @@ def document(
         "treatments": [_treatment(row, attempts, spreads_of(valid.get(row.treatment.index, ()))) for row in rows],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
-        "really": _how_measured(report),
+        "really": {
+            platform: {row.name: row.values[column] for row in really.rows if row.values[column] != ABSENT}
+            for column, platform in enumerate(really.columns)
+        },
         "curves": [
             _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
         ],
         "growth": list(_growth(report)),
-        "as_published": _as_published(published) if published else None,
+        "as_published": as_published,
         "analysis": analysis_document(analysis),
     }
     return encode(results, _FORMS)
-
-
-def _chosen(report: CampaignResults, choice: TableChoice) -> list[Row]:
-    from lastro.analysis.decision import decision_of, table_rows
-
-    return table_rows(report, decision_of(report), choice)
-
-
-def _as_published(published: MatchedPublication) -> dict[str, Any]:
-    from lastro.builders.data.published import published_document  # it imports pydantic, which few documents need
-
-    return published_document(published)
-
-
-def _study(study: Study) -> dict[str, Any]:
-    return (
-        pick(study, "name title scenario profile changes")
-        | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
-        | pick(study.design, "confidence replicates stopping allocation seed baseline")
-    )
 
 
 def _treatment(row: Row, attempts: Mapping[tuple[int, int], Attempt], dose: Mapping[str, DoseSpread]) -> dict[str, Any]:
@@ -205,14 +198,6 @@ def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
     first = {"value": ratio.value, "bound": BOUNDS[ratio.bound]} | pick(ratio, "interval pairing")
     last = {"verdict": cell_verdict(cell) or None}
     return first | {"n": ratio.sides} | pick(ratio, "unbounded absent_because") | last
-
-
-def _how_measured(report: CampaignResults) -> dict[str, dict[str, str]]:
-    really = report.properties.really
-    return {
-        platform: {row.name: row.values[column] for row in really.rows if row.values[column] != ABSENT}
-        for column, platform in enumerate(really.columns)
-    }
 
 
 def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:

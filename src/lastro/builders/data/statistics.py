@@ -41,15 +41,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.model import (
-    Analysis,
-    BaselineComparison,
-    FactorPairs,
-    LevelEffect,
-    LostTrials,
-    MetricAnalysis,
-    TwoModes,
-)
+import lastro.analysis.model as model
 from lastro.builders.data.encoder import Forms, as_object, encode, pick
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.drift import Drift
@@ -59,29 +51,31 @@ from lastro.study.design import Treatment
 from lastro.study.fraction import Fraction
 
 _FORMS: Forms = {
-    MetricAnalysis: lambda metric: as_object(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
+    model.MetricAnalysis: lambda metric: as_object(
+        metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"
+    ),
     Anova: lambda anova: {"type": TYPE} | as_object(anova),
     Effect: lambda effect: {"name": effect.name} | as_object(effect),
-    LevelEffect: lambda effect: (
+    model.LevelEffect: lambda effect: (
         as_object(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
         | pick(effect.comparison, "ratio difference p p_adjusted")
         | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
     ),
     Estimate: lambda estimate: pick(estimate, "value interval pairing df n absent_because"),
-    BaselineComparison: lambda comparison: (
+    model.BaselineComparison: lambda comparison: (
         as_object(comparison, under_floor="under_noise_floor")
         | {"ratio": comparison.ratio and pick(comparison.ratio, "value interval")}
     ),
     Treatment: attrgetter("id"),
-    FactorPairs: lambda factor: (
+    model.FactorPairs: lambda factor: (
         pick(factor, "factor strata all_strata left_out")
         | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
     ),
-    TwoModes: lambda modes: (
+    model.TwoModes: lambda modes: (
         as_object(modes, "counts")
         | {"treatments": [{"treatment": row, "n": n, "trials": trials} for row, n, trials in modes.counts]}
     ),
-    LostTrials: lambda lost: as_object(lost, "summary ratio"),
+    model.LostTrials: lambda lost: as_object(lost, "summary ratio"),
     Drift: lambda drift: (
         pick(drift, "tau relative")
         | {"slope_per_hour": drift.slope_per_hour.value}
@@ -97,6 +91,6 @@ def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:
     return {"level": level, "reference": reference} | compared | {"strata": pair.strata}
 
 
-def analysis_document(analysis: Analysis) -> dict[str, Any]:
+def analysis_document(analysis: model.Analysis) -> dict[str, Any]:
     """Return {name of a metric: its analysis} as JSON-serializable data, with the keys of this module's docstring."""
     return encode({metric.metric.name: metric for metric in analysis.metrics}, _FORMS)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from lastro.analysis import analyse
 from lastro.figures import plans
-from lastro.figures.aligned_series import draw_aligned
+from lastro.figures.scenario import draw_aligned
 from lastro.figures.style import style
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
