@@ -29,7 +29,7 @@ from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
 from lastro.results.samples import Metric, depends_on_speed
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.intervals import alpha_of, unit_of
 from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.notes import N_, Note

@@ -76,7 +76,7 @@ def _highest_order(data: MetricValues) -> int:
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:
     """Return a note on how much the spreads of treatments differ; empty if it cannot be computed."""
-    variances = data.model.own_variances if data.model is not None else ()
+    variances = data.model.blocked.own_variances if data.model is not None else ()
     if len(variances) < 2 or min(variances) <= 0:
         return ()
     ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)

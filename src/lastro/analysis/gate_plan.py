@@ -7,7 +7,6 @@ lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure.""
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +22,12 @@ from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
 from lastro.stats.moderation import moderated_variances
 from lastro.stats.sampled_mean import CampaignSpread, SampledMean
+from lastro.stats.simultaneous import least_blocks
 from lastro.study.design import Treatment
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
 _BLOCKS = (5, 10, 20, 40)  # in addition to the number of the study
-_MOST_BLOCKS = 1000  # more are not proposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class GatePlan:
         The power is 80 % in each cell. The number is None above 1,000. Metrics of unknown noise are absent."""
         cells = by_key((cell.metric.name, cell) for cell in reversed(self._kinds_of_noise))
         return {
-            metric.name: _least_blocks(partial(self._finds_twice, cells[metric.name]))
+            metric.name: least_blocks(partial(self._finds_twice, cells[metric.name]), True, 2)
             for metric in self.metrics
             if metric.name in cells
         }
@@ -128,7 +127,7 @@ class GatePlan:
         """The least number of blocks with which the outcome is "shown" with 80 % probability if nothing changed.
 
         None above 1,000."""
-        return _least_blocks(lambda blocks: self._shown(blocks) >= POWER)
+        return least_blocks(self._shown, POWER, 2)
 
     @property
     def judged_margins(self) -> dict[str, float]:
@@ -168,12 +167,6 @@ class GatePlan:
             cell.precision(blocks).shows(0.0, self._margin(cell), alpha) ** n
             for cell, n in self._kinds_of_noise.items()
         )
-
-
-def _least_blocks(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the least number of blocks, 2 or more, for which `is_enough` is true; None above `_MOST_BLOCKS`."""
-    blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=is_enough)
-    return blocks if blocks <= _MOST_BLOCKS else None
 
 
 def gate_plan(

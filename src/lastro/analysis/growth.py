@@ -17,7 +17,7 @@ from lastro.results.additions import SizedFactor
 from lastro.stats.contrasts import sum_of_model_means
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.ratios import ratio_to_baseline
-from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
+from lastro.stats.weights import bend_weights, intercept_weights, slope_weights
 
 LEAST_OF_A_LINE = 3
 Verdict = Literal[

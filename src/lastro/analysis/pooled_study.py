@@ -23,8 +23,8 @@ from lastro.analysis.joined_campaigns import MACHINE
 from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
-from lastro.stats.adjust import holm
 from lastro.stats.contrasts import exponential
+from lastro.stats.families import holm
 from lastro.stats.intervals import Estimate, Interval, satterthwaite, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lastro.stats._projections import Floats
 from lastro.stats.resolution import resolution
 
 DRAWS = 8000
-_SEED = 2010
+SEED = 2010
 # The most degrees of freedom that the pooled variance counts as. More than elsewhere: with few blocks, decisions need
 # it, and where one candidate is five times noisier, violators remain as rare (benches/decision_promises.py).
 _MOST_PRIOR_DF = 4.0
@@ -50,7 +51,7 @@ class MeanDraws:
     `size` is the shape of the draws of a metric: (draw, candidate, condition). A cell without values is NaN in all
     draws."""
 
-    def __init__(self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], seed: int = _SEED) -> None:
+    def __init__(self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], seed: int = SEED) -> None:
         self._rng = np.random.default_rng(seed)
         _, n_candidates, n_conditions = size
         self._fits = [_FittedMetric.of(metric, n_candidates, n_conditions) for metric in metrics]
@@ -58,13 +59,11 @@ class MeanDraws:
         # The residuals of a trial are correlated between metrics, and so are the errors of their means.
         plain = self._rng.standard_normal((len(metrics), *size))
         self._errors = np.einsum("ij,jabc->iabc", mixing, plain)
-        self._drawn: dict[int, tuple[Floats, Floats]] = {}
+        self.of = cache(self.draw)
 
-    def of(self, metric: int) -> tuple[Floats, Floats]:
-        """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
-        if metric not in self._drawn:
-            self._drawn[metric] = self._fits[metric].draw(self._errors[metric], self._rng)
-        return self._drawn[metric]
+    def draw(self, metric: int) -> tuple[Floats, Floats]:
+        """Draw the means of the metric with the index `metric`, and one more trial; `of` returns the same each time."""
+        return self._fits[metric].draw(self._errors[metric], self._rng)
 
     def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
         """Return the indices of those `metrics` that have no value of the candidate in at least one condition."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lastro.stats.families import EstimateTest, judge
-from lastro.stats.intervals import Estimate, Interval
+from lastro.stats.intervals import Estimate, Interval, Pairing
 from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
-from lastro.stats.pairing import Pairing
 from lastro.stats.student import t_p
 from lastro.stats.weights import minus
 

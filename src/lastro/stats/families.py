@@ -11,17 +11,20 @@ zero.
 
 Sources: Dunnett, J. Am. Stat. Assoc. 50 (1955) 1096-1121; Hothorn, Bretz and Westfall, Biometrical Journal 50 (2008)
 346-363; Hasler and Hothorn, Biometrical Journal 50 (2008) 793-800; Benjamini and Yekutieli, J. Am. Stat. Assoc. 100
-(2005) 71-81. Loads numpy where there is a family."""
+(2005) 71-81. Loads numpy where there is a family.
+
+`holm` and `benjamini_hochberg` correct p-values whose correlations are not known. None stands for a test that could
+not be made: it stays None, and does not count towards the family."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lastro.stats.adjust import benjamini_hochberg
 from lastro.stats.intervals import alpha_of, t_quantile
 from lastro.stats.student import t_p
 
@@ -208,3 +211,37 @@ def _basis(loads: Floats) -> Floats:
         if (length := np.linalg.norm(rest)) > _ALIASED * np.linalg.norm(row):
             basis = np.vstack([basis, rest / length])
     return basis
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted to bound the probability of any false rejection; for planned comparisons.
+
+    Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979) 65-70."""
+
+    def step_down(ordered: list[float]) -> list[float]:
+        m = len(ordered)
+        return list(accumulate(((m - rank) * p for rank, p in enumerate(ordered)), max))
+
+    return _adjust_in_order(ps, step_down)
+
+
+def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted to bound the expected fraction of false rejections among all; for screening.
+
+    Source: Benjamini and Hochberg, Controlling the false discovery rate, J. R. Stat. Soc. B 57 (1995) 289-300."""
+
+    def step_up(ordered: list[float]) -> list[float]:
+        m = len(ordered)
+        # Not `scipy.stats.false_discovery_control`: importing it takes longer than any table.
+        return list(accumulate((m / rank * ordered[rank - 1] for rank in range(m, 0, -1)), min))[::-1]
+
+    return _adjust_in_order(ps, step_up)
+
+
+def _adjust_in_order(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
+    """Apply `step` to the existing p-values in ascending order, and return the results in the original order."""
+    ascending = sorted((p, at) for at, p in enumerate(ps) if p is not None)
+    adjusted: list[float | None] = [None] * len(ps)
+    for (_, at), p in zip(ascending, step([p for p, _ in ascending]), strict=True):
+        adjusted[at] = min(1.0, p)
+    return adjusted

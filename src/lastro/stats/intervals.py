@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, ZERO_DENOMINATOR, Note
-from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 # The truth is at least the value (≥), or at most the value (≤); empty if the value is not a bound.
 Bound = Literal["", "≥", "≤"]
+Pairing = Literal["paired", "unpaired"]  # whether values of several cells are compared block by block
 
 
 def alpha_of(confidence: float) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.gate_power import Precision
 from lastro.stats.intervals import satterthwaite
 from lastro.stats.notes import Note

@@ -72,8 +72,6 @@ def _log_ratios(
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return draws of logarithms of ratios to the reference, as an array (draw, candidate); NaN if not known."""
     means = draw_means(study.trials, (len(study.variants), study.n_conditions), study.campaigns, seed)
-    for cell in study.trials.floors:
-        means[:, *cell] = np.nan
     of_variants = np.log(np.where(means > 0, means, np.nan)).mean(axis=2) * (1 if study.higher else -1)
     logs = np.full((len(of_variants), n_candidates), np.nan)
     for variant, candidate in enumerate(study.variants):

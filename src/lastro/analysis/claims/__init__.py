@@ -40,7 +40,7 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
 from lastro.analysis.claims.stand_ins import Substitution, with_stand_ins
 from lastro.results.samples import depends_on_speed
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.intervals import Estimate, Interval
 from lastro.stats.notes import N_, Note
 
