@@ -25,8 +25,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from lastro.analysis.effects import main_effects
-from lastro.analysis.factorial import analyse_variance
-from lastro.analysis.interactions import interactions
+from lastro.analysis.factorial import analyse_variance, interactions
 from lastro.analysis.metric_values import MetricValues
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import MeanComparison, compare, sum_of_model_means

@@ -184,8 +184,7 @@ def _cells(
     values = {index: by_block(cell_points) for index, cell_points in points.items()}
     bounded = {index for index, cell_points in points.items() if any(point.at_least for point in cell_points)}
     exact = {index: cell_points for index, cell_points in points.items() if cell_points and index not in bounded}
-    references = {index: treatment.reference for index, treatment in trials.items()}
-    fit = _fit(metric, exact, references, confidence, campaigns)
+    fit = _fit(metric, exact, trials, confidence, campaigns)
     step = fit.model.step if fit.model else 0.0
     cells = {}
     for index, cell_points in points.items():
@@ -231,19 +230,16 @@ def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_i
 def _fit(
     metric: Metric,
     exact: Mapping[int, Sequence[Point]],
-    references: Mapping[int, int],
+    trials: Mapping[int, _Trials],
     confidence: float,
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
-    """Fit a model to the exact values of a metric, and compare each treatment with its baseline, as one family.
-
-    `exact` is {treatment: points}. `references` is {treatment: its baseline, or the treatment itself if it has
-    none}."""
+    """Fit a model to the exact values of a metric, {treatment: points}, and compare treatments with their baselines."""
     from lastro.stats.modes import second_mode
 
     model = fit_model(metric, exact, campaigns)
-    pairs = [(index, references[index]) for index in exact if references[index] != index]
-    pairs = [(index, reference) for index, reference in pairs if reference in exact]
+    pairs = [(index, trials[index].reference) for index in exact]
+    pairs = [(index, reference) for index, reference in pairs if reference != index and reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     comparisons = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
     compared = {index: comparison for (index, _), comparison in zip(pairs, comparisons, strict=True)}

@@ -95,8 +95,7 @@ class MetricCells:
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
         self._points = {row.treatment.index: cell.points for row, cell in view}
-        values = {index: by_block(points) for index, points in self._points.items()}
-        self.values = comparable_cells(values)
+        self.values = comparable_cells({index: by_block(points) for index, points in self._points.items()})
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.exact = view.model
         self.used: set[int] = set()
@@ -177,7 +176,11 @@ class MetricCells:
         for name, levels in side.items():
             known = self.factors.get(name)
             if known is None:
-                self._check_constant(name, levels, condition)
+                if (constant := self.report.study.settings.get(name)) is None:
+                    raise not_varied(name)
+                if not condition or _plain(constant) not in {_plain(level) for level in levels}:
+                    text = N_("this study holds {factor} at {level}, and does not vary it")
+                    raise Untestable(Note(text, factor=name, level=str(constant)))
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
                 words = [level for level in known.values() if isinstance(level, str)]  # a number has no misspelling
@@ -186,15 +189,6 @@ class MetricCells:
                 raise Untestable(why, *(Note(DID_YOU_MEAN, level=level) for level in near))
             canonical[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
         return canonical
-
-    def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
-        """Raise Untestable unless `condition`, and the study holds the factor constant at one of `levels`."""
-        constant = self.report.study.settings.get(name)
-        if constant is None:
-            raise not_varied(name)
-        if not condition or _plain(constant) not in {_plain(level) for level in levels}:
-            text = N_("this study holds {factor} at {level}, and does not vary it")
-            raise Untestable(Note(text, factor=name, level=str(constant)))
 
     def _reasons(self, rows: Sequence[Row]) -> list[Note]:
         """Return why these treatments do not have enough values, each reason once."""

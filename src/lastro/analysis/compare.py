@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row, centres, mean_width
-from lastro.analysis.campaign_spread import read_between
 from lastro.analysis.comparison import (
     CampaignDifference,
     ComparedCell,
@@ -24,6 +23,7 @@ from lastro.analysis.comparison import (
     UnmatchedTreatments,
 )
 from lastro.analysis.host_facts import APPARATUS, changed_facts, matches_any, named_facts, unnamed_facts
+from lastro.analysis.noise_floor import read_between
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
@@ -268,22 +268,20 @@ def _unexpected(
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     """Yield the differences between the campaigns in provenance, profile, settings and design."""
     named_of_a, named_of_b = named_facts(a.provenance.chapters), named_facts(b.provenance.chapters)
+    constants_of_a, constants_of_b = (
+        {name: str(value) for name, value in side.study.constants.items()} for side in (a, b)
+    )
     more = changed_facts(unnamed_facts(a.provenance.chapters), unnamed_facts(b.provenance.chapters))
     differences = [
         *(CampaignDifference("provenance", name, named_of_a[name], named_of_b[name]) for name in named_of_a),
         *(CampaignDifference("provenance", name, *values) for name, values in more.items()),
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
-            CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
-            for name in {**a.study.constants, **b.study.constants}
+            CampaignDifference("setting", name, constants_of_a.get(name), constants_of_b.get(name))
+            for name in {**constants_of_a, **constants_of_b}
             if name not in PATIENCE
         ),
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
         CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
     return (difference for difference in differences if difference.a != difference.b)
-
-
-def _setting(study: Study, name: str) -> str | None:
-    """Return the value of a constant of the study as text; None if the study has no such constant."""
-    return str(study.constants[name]) if name in study.constants else None

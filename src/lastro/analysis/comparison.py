@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, Cell, MeasuredIn, Row
-from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
+from lastro.analysis.noise_floor import BetweenCampaigns, seconds_between
 from lastro.analysis.verdicts import Verdict, verdict_on_change
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR

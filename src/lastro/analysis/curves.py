@@ -88,9 +88,10 @@ def curves(report: CampaignResults) -> tuple[Curve, ...]:
     for factor in report.varying:
         if all(number_of(level) is not None for level in factor.levels):
             result.append(_curve(report, factor.name, factor.name, {level: (level, "") for level in factor.levels}))
-        else:
-            for option in _numeric_options(factor):
-                result.append(_curve(report, f"{factor.name}.{option}", factor.name, _split_levels(factor, option)))
+            continue
+        for option in dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1]):
+            if places := _split_levels(factor, option):
+                result.append(_curve(report, f"{factor.name}.{option}", factor.name, places))
     return tuple(result)
 
 
@@ -102,12 +103,6 @@ def number_of(level: Level) -> float | None:
         return float(level)
     match = _NUMBER.fullmatch(level)
     return float(match[1]) * _PREFIX[match[2].lower()] if match else None
-
-
-def _numeric_options(factor: Factor) -> list[str]:
-    """Return each numeric option such that some levels of the factor differ only in this option."""
-    names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
-    return [name for name in names if _split_levels(factor, name)]
 
 
 def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:

@@ -153,31 +153,26 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     if not report.blocks:
         return None
     neighbours = interference(report)
-    growth = _growth_over_hops(report)
+    growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
+    relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
+    hops = tuple((levels, relation) for levels, relation in relations if relation.line)
     covered = set[str]()
     if neighbours:
         covered.add(NEIGHBOUR)
         if reports_isolation(report):
             covered.add(ISOLATION)
-    if growth:
+    if hops:
         covered.add(HOPS.factor)
     first, *others = report.views
     others.sort(key=lambda view: view.metric.better == "neither")  # metrics without a direction come last
     return Findings(
         interference=neighbours,
-        hops=growth,
+        hops=hops,
         covered=frozenset(covered),
         first=metric_findings(first, analysis),
         others=tuple(metric_findings(view, analysis) for view in others),
         missing=_missing(report),
     )
-
-
-def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
-    """Return (levels of the other factors, the first metric's relation to the number of hops) if it has a line."""
-    growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
-    relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
-    return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 
 def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
-from lastro.analysis.campaign_spread import spreads_of
+from lastro.analysis.noise_floor import spreads_of
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key

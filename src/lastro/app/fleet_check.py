@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from lastro.analysis.testbed_groups import AskedTestbed
+from lastro.analysis.host_facts import AskedTestbed
 from lastro.app.hosts import guests_to_boot, image_of, set_up_testbed
 from lastro.app.messages import say
 from lastro.app.provenance import provenance_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.campaign_spread import BetweenCampaigns
-from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
+from lastro.analysis.noise_floor import BetweenCampaigns, MetricFloor, NoiseFloors
 from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_

@@ -80,6 +80,12 @@ def least_blocks(
     return n if n <= most else None
 
 
+def most_blocks(numbers: Sequence[int | None]) -> int | None:
+    """Return the largest of several numbers of blocks; None if any is None, or if there are none."""
+    known = [n for n in numbers if n is not None]
+    return max(known) if known and len(known) == len(numbers) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A comparison of the means of two levels: a ratio if it is certain to be above zero, else a difference.

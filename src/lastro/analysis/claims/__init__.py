@@ -185,9 +185,13 @@ def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignR
         p_is_significant=tested.p is not None and tested.p < alpha,
     )
     verdict = _verdict(judgement, alpha)
-    if judgement.effects and _is_left_open(judgement, verdict):
-        why = Note(_LOWER_BOUND, levels=judgement.effects.bounded)
-        return replace(judgement, effects=None, part=None, why_not=(why,))
+    if judgement.effects and judgement.p is not None:
+        # The true value of a mean that is only a lower bound could overturn the evidence, or make an effect
+        # distinguishable that is not distinguishable here.
+        has_open_part = any(part.open for part in judgement.effects.parts)
+        if judgement.is_open or (verdict == "not distinguishable here" and has_open_part):
+            why = Note(_LOWER_BOUND, levels=judgement.effects.bounded)
+            return replace(judgement, effects=None, part=None, why_not=(why,))
     return replace(judgement, verdict=verdict)
 
 
@@ -209,16 +213,6 @@ def _verdict(judgement: Judgement, alpha: float) -> Verdict:
 _LOWER_BOUND = N_(
     "only a lower bound is known for {levels} (the study ended the search), and the true value could change the verdict"
 )
-
-
-def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
-    """Return whether the true value of a mean that is only a lower bound could change the verdict.
-
-    It could overturn the evidence, or make an effect distinguishable that is not distinguishable here."""
-    if judgement.effects is None or judgement.p is None:
-        return False
-    has_open_part = any(part.open for part in judgement.effects.parts)
-    return judgement.is_open or (verdict == "not distinguishable here" and has_open_part)
 
 
 def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:

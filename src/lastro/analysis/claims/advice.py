@@ -34,12 +34,8 @@ class ClaimAdvice:
     absent_because: Note | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenPart:
-    """A part of a claim, with the values in ascending order that its interval must exclude to decide on the part."""
-
-    outlook: Outlook
-    ends: Sequence[float]
+# A part of a claim, with the values in ascending order that its interval must exclude to decide on the part.
+_OpenPart = tuple[Outlook, Sequence[float]]
 
 
 def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[ClaimAdvice, ...]:
@@ -57,7 +53,7 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
         return ClaimAdvice(judgement, None, None, Note(_NO_SPREAD))
 
     def decided(n: int) -> float:
-        return math.prod(part.outlook.excludes(part.ends, n) for part in known)
+        return math.prod(outlook.excludes(ends, n) for outlook, ends in known)
 
     likely, sure = (least_blocks(decided, chance, judgement.n_blocks + 1) for chance in (LIKELY, SURE))
     return ClaimAdvice(judgement, likely, sure)
@@ -121,4 +117,4 @@ def _open_part(
         low, value, high = map(math.log, (low, value, high))
         finite = [math.log(end) for end in finite if end > 0]
     error = (high - low) / 2 / t_quantile(estimate.interval.confidence, estimate.df)
-    return _OpenPart(Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
+    return (Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None

@@ -27,12 +27,9 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
         return False
     statement = claim.statement
     _check_names(statement, study, (*here, statement.key), problems)
-    with problems.at(*here, "direction"):
-        _check_direction(claim)
-    with problems.at(*here, "margin"):
-        _check_margin(claim)
-    with problems.at(*here, "slight"):
-        _check_slight(claim)
+    for key, check in (("direction", _check_direction), ("margin", _check_margin), ("slight", _check_slight)):
+        with problems.at(*here, key):
+            check(claim)
     with problems.at(*here, statement.key):
         statement.check(claim, study)
     with problems.at(*here, "published"):

@@ -41,8 +41,8 @@ from __future__ import annotations
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
+from lastro.analysis.noise_floor import between_dict
 from lastro.builders.data.encoder import Forms, as_object, encode, in_common, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
@@ -74,7 +74,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "study": pick(comparison.study, "name title"),
         "guest": comparison.guest,
         "confidence": comparison.confidence,
-        "between": to_dict(comparison.between),
+        "between": between_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
         "changed_host": changed_host,
         "notes": list(comparison_notes(comparison)),
