@@ -183,7 +183,12 @@ def gate_plan(
     the metrics of the study that have a better direction).
 
     Raises: InputError if the pilot is of another study, a metric is unknown, or the pilot shows no noise at all."""
-    _check_same_study(study, pilot)
+    factors, factors_of_pilot = ({factor.name for factor in each.factors} for each in (study, pilot.study))
+    if study.scenario != pilot.study.scenario or factors != factors_of_pilot:
+        raise InputError(
+            f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
+            "give a campaign of this study, or its A/A campaign",
+        )
     chosen = _metrics(study, metrics)
     views = {view.metric.name: view for view in pilot.views}
     known = {
@@ -212,17 +217,6 @@ def gate_plan(
         duration_s=duration_s,
         guest=pilot.guest,
     )
-
-
-def _check_same_study(study: Study, pilot: CampaignResults) -> None:
-    """Raise InputError unless the pilot has the scenario and the factors of the study."""
-    if study.scenario != pilot.study.scenario or {f.name for f in study.factors} != {
-        f.name for f in pilot.study.factors
-    }:
-        raise InputError(
-            f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
-            "give a campaign of this study, or its A/A campaign",
-        )
 
 
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:

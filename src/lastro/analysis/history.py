@@ -296,7 +296,8 @@ def _with_changes(
     series: HistorySeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]
 ) -> HistorySeries:
     """Return a series with its changes at significance level `alpha`, and with the users' remarks on it."""
-    remarks = [remark for remark in remarks if _is_about(remark, series)]
+    names, levels = ("", series.metric.name), series.levels.items()  # without a metric, a remark is on all metrics
+    remarks = [remark for remark in remarks if remark.metric in names and remark.levels.items() <= levels]
     muting = [remark for remark in remarks if remark.kind != "acknowledged"]
     cause: Cause = "unknown"
     if is_sentinel:
@@ -321,13 +322,6 @@ def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRe
     """Return the first remark that acknowledges a change at one of these points; None without one."""
     moments = {point.measured_utc for point in points}
     return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
-
-
-def _is_about(remark: HistoryRemark, series: HistorySeries) -> bool:
-    """Return whether a remark applies to a series; a remark without a metric applies to all metrics."""
-    return remark.metric in ("", series.metric.name) and all(
-        series.levels.get(name) == level for name, level in remark.levels.items()
-    )
 
 
 # The choice of a user

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
-from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block, comparable_cells
+from lastro.analysis.campaign import Cell, MetricView, Point, Row, by_block, comparable_cells
 from lastro.grouping import by_key
 from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
@@ -102,12 +102,8 @@ class MetricValues:
         for level, other in pairs:
             shared = [by_level for by_level in combinations if level in by_level and other in by_level]
             weight = 1 / len(shared) if shared else 0.0
-            sides.append(
-                (
-                    {by_level[level]: weight for by_level in shared},
-                    {by_level[other]: weight for by_level in shared},
-                )
-            )
+            of, to = ({by_level[side]: weight for by_level in shared} for side in (level, other))
+            sides.append((of, to))
         return sides
 
 
@@ -118,18 +114,21 @@ def values_of(view: MetricView) -> MetricValues:
     report = view.report
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
     levels = {row.treatment.index: _texts(row) for row, _ in exact}
-    factors = {}
+    factors, references = {}, {}
     for factor in report.varying:
         texts = {of_treatment[factor.name] for of_treatment in levels.values()}
         if len(texts) > 1:
-            factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in texts)
+            factors[factor.name] = measured = tuple(text for level in factor.levels if (text := str(level)) in texts)
+            # The baseline's level if it was measured, otherwise the first measured level.
+            of_baseline = str(report.study.design.baseline.get(factor.name, measured[0]))
+            references[factor.name] = of_baseline if of_baseline in measured else measured[0]
     cells = {row.treatment.index: by_block(cell.points) for row, cell in exact}
     comparable = [levels[index] for index in comparable_cells(cells)]
     return MetricValues(
         cells=cells,
         levels=levels,
         factors=factors,
-        references={name: _reference(report, name, of_factor) for name, of_factor in factors.items()},
+        references=references,
         confidence=view.confidence,
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
@@ -165,9 +164,3 @@ def _mean_of(points: Sequence[Point]) -> Point:
 
 def _texts(row: Row) -> dict[str, str]:
     return {name: str(level) for name, level in row.treatment.levels.items()}
-
-
-def _reference(report: CampaignResults, factor: str, levels: Sequence[str]) -> str:
-    """Return the baseline's level of the factor if it was measured, otherwise the first measured level."""
-    of_baseline = str(report.study.design.baseline.get(factor, levels[0]))
-    return of_baseline if of_baseline in levels else levels[0]

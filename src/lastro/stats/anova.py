@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
-    from lastro.stats._projections import Codes, Floats, LinearModel
+    from lastro.stats._projections import Codes
 
 TYPE = "II"
 # The notes; the report's catalogues translate these.
@@ -90,12 +90,20 @@ def anova(
 
     Raises: ValueError without values, for non-finite values, for unequal lengths, and with `log` for values that are
     not above zero."""
-    _check(values, factors, block, log)
-    from lastro.stats._projections import CentredValues, sum_of_squares
+    if not len(values):
+        raise ValueError("there are no values to analyse")
+    for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
+        if len(levels) != len(values):
+            raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a value is not finite")
+    if log and min(values) <= 0:
+        raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
+    from lastro.stats._projections import CentredValues, LinearModel, sum_of_squares
 
     data = CentredValues.of([math.log(value) for value in values] if log else values)
     plan = _Plan.of(factors, block, order, repeats)
-    model = plan.model(data.y)
+    model = LinearModel.of(data.y, plan.codes, plan.terms)
     unit = data.scale**2
     total = float(data.y @ data.y)
     residual_df = len(values) - model.rank
@@ -162,12 +170,6 @@ class _Plan:
         codes += [columns[name] for name in varying]
         return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
-    def model(self, y: Floats) -> LinearModel:
-        """Fit the model to the centred values `y`."""
-        from lastro.stats._projections import LinearModel
-
-        return LinearModel.of(y, self.codes, self.terms)
-
     def adjusted_for(self, term: int) -> list[int]:
         """Return the indices of the terms that a term is adjusted for: all terms that do not contain it."""
         factors = set(self.terms[term])
@@ -176,21 +178,6 @@ class _Plan:
     def freedom(self, term: int) -> int:
         """Return the degrees of freedom of a term when no cell is empty."""
         return math.prod(int(self.codes[index].max()) for index in self.terms[term])
-
-
-def _check(
-    values: Sequence[float], factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, log: bool
-) -> None:
-    """Check the arguments of `anova`. Raises: ValueError."""
-    if not len(values):
-        raise ValueError("there are no values to analyse")
-    for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
-        if len(levels) != len(values):
-            raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")
-    if not all(map(math.isfinite, values)):
-        raise ValueError("a value is not finite")
-    if log and min(values) <= 0:
-        raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
 
 
 def _feasible_order(freedom: Mapping[str, int], order: int) -> int:

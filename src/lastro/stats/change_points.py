@@ -75,7 +75,13 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
         splits = significant
     by_place = {split.at: split for split in significant}
     edges = [0, *sorted(by_place), len(series)]
-    return tuple(_change(series, by_place[at], edges[n], edges[n + 2], confidence) for n, at in enumerate(edges[1:-1]))
+    changes = []
+    for n, at in enumerate(edges[1:-1]):
+        split, before, after = by_place[at], series[edges[n] : at], series[at : edges[n + 2]]
+        ratio = pooled_ratio(after.tolist(), before.tolist(), confidence)
+        means = float(before.mean()), float(after.mean())
+        changes.append(ChangePoint(at, split.first, split.last, *means, ratio, split.p))
+    return tuple(changes)
 
 
 def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
@@ -123,10 +129,3 @@ def _p(steps: Values, rest: Values, index: int) -> float:
     error = math.sqrt(variance * n / (n_left * (n - n_left))) if variance > _ROUNDING else 0.0
     p = t_p(float(steps[index]), error, n - 2, least_unpaired_p((n_left, n - n_left)))
     return min(1.0, (n - 2 * FEWEST + 1) * p)
-
-
-def _change(series: Values, split: _SegmentSplit, start: int, end: int, confidence: float) -> ChangePoint:
-    """Return the change at a split of the values from `start` to `end`."""
-    before, after = series[start : split.at], series[split.at : end]
-    ratio = pooled_ratio(after.tolist(), before.tolist(), confidence)
-    return ChangePoint(split.at, split.first, split.last, float(before.mean()), float(after.mean()), ratio, split.p)

@@ -56,8 +56,6 @@ def drift(
     differ. Treatments with one value contain no information on time and are left out; with `relative`, so are
     treatments whose mean is zero.
 
-    Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
-
     Raises: ValueError when the sequences differ in length."""
     sequences = [range(len(values)) if blocks is None else blocks, hours, treatments]
     if any(len(sequence) != len(values) for sequence in sequences):

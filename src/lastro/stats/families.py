@@ -73,11 +73,12 @@ def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[Es
     judged = []
     for estimate in tested:
         p = _p(estimate)
-        if estimate.error == 0:
+        if not estimate.error:
             judged.append(_without_spread(p, min(1.0, len(tested) * p), confidence))
             continue
         df = estimate.df if len(tested) <= MOST_PLANNED else _in_few_digits(estimate.df)
-        p_adjusted = max(p, family.p(_t(estimate), df))
+        t = max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
+        p_adjusted = max(p, family.p(t, df))
         judged.append(EstimateTest(p, p_adjusted, family.critical(confidence, df)))
     return judged
 
@@ -101,14 +102,8 @@ def _without_spread(p: float, p_adjusted: float, confidence: float) -> EstimateT
     return EstimateTest(p, p_adjusted, 0.0 if p_adjusted < alpha_of(confidence) else math.inf)
 
 
-def _t(estimate: CellEstimate) -> float:
-    """Return the distance from zero in standard errors, minus what rounding may have added."""
-    assert estimate.error
-    return max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
-
-
 def _p(estimate: CellEstimate) -> float:
-    """Return the p of one estimate alone."""
+    """Return the p of one estimate alone, without what rounding may have added to its distance from zero."""
     assert estimate.error is not None
     return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least_p)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,10 @@ def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfte
     if len(numbers) > _MOST_SHOWN:
         step = (len(numbers) - 1) / (_MOST_SHOWN - 1)
         numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
-    return tuple(
-        VerdictsAfter(n, judge(claims, build_report(_only_blocks(data, {*blocks[:n]}), all_metrics=True)))
-        for n in numbers
-    )
-
-
-def _only_blocks(data: CampaignData, blocks: Collection[int]) -> CampaignData:
-    """Return the data without the trials of other blocks."""
-    return replace(
-        data,
-        attempts=[attempt for attempt in data.attempts if attempt.block in blocks],
-        trials=[trial for trial in data.trials if trial.block in blocks],
-    )
+    after = []
+    for n in numbers:
+        attempts = [attempt for attempt in data.attempts if attempt.block in blocks[:n]]
+        trials = [trial for trial in data.trials if trial.block in blocks[:n]]
+        report = build_report(replace(data, attempts=attempts, trials=trials), all_metrics=True)
+        after.append(VerdictsAfter(n, judge(claims, report)))
+    return tuple(after)

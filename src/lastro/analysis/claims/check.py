@@ -35,7 +35,10 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
     with problems.at(*here, "published"):
         _check_published(claim, study)
     unit = units_of(study).get(statement.metric, "")
-    check_sentence(claim, unit, _levels_known(study) | _levels_named(statement), problems.below(*here))
+    levels = {(factor.name, level) for factor in study.factors for level in factor.levels}
+    # Constants below 1 are left out, since they are limits of the apparatus: "30 %" never means 0.3 foreign CPUs.
+    levels |= {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
+    check_sentence(claim, unit, levels | _levels_named(statement), problems.below(*here))
     for place, stand_in in enumerate(claim.stand_in):
         _check_stand_in(stand_in, statement, study, (*here, "stand_in", place), problems)
     return True
@@ -174,14 +177,6 @@ def _check_stand_in(
         check_metric(stand_in.metric, study)
         if statement.limits:
             check_unit(str(getattr(statement, "unit", "")), stand_in.metric, study)
-
-
-def _levels_known(study: Study) -> set[tuple[str, Level]]:
-    """Return the set of (factor, level) of all levels of a study, and of its constants.
-
-    Constants below 1 are left out, since they are limits of the apparatus: "30 %" never means 0.3 foreign CPUs."""
-    constants = {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
-    return constants | {(factor.name, level) for factor in study.factors for level in factor.levels}
 
 
 def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
