@@ -93,9 +93,7 @@ class Advice:
 
     @property
     def sure_blocks(self) -> int | None:
-        """The blocks that suffice with probability `SURE`, for each metric whose spread is known.
-
-        None as for `likely_blocks`."""
+        """The blocks that suffice with probability `SURE`; as for `likely_blocks`."""
         return most_blocks([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
 
     @property
@@ -137,9 +135,7 @@ def advise(report: CampaignResults, precision: float | None = None) -> Advice:
 
 
 def _block_s(report: CampaignResults, rows: Sequence[Row]) -> float | None:
-    """Return the duration in seconds of a block with these treatments; None before any trial has finished.
-
-    It is the mean time of a finished trial, including its invalid attempts, times the number of runnable treatments."""
+    """Return the seconds of a block with these treatments, by the mean time of finished trials; None before any."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in rows)

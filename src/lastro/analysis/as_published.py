@@ -119,9 +119,6 @@ def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, t
     return MatchedMean(cells.sum_of_means(weights), used, total, any(cells.slack(weights)))
 
 
-# Tables
-
-
 def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
     known = {metric.name: metric for metric in report.metrics}
     metrics = tuple(known.get(column.metric) for column in table.columns)
@@ -139,9 +136,6 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
     used = tuple(substitution for substitution in stand_in if substitution.published in stated_levels)
     mean = measured_mean(report, measured.metric, measured.at)
     return replace(mean, stand_in=used if mean.mean else ())
-
-
-# Figures
 
 
 def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResults) -> MatchedBars | MatchedLines:
@@ -205,9 +199,6 @@ def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels],
         for index, of_side in zip(measured, weights, strict=True)
     }
     return [common.get(index, here) for index, here in enumerate(separate)]
-
-
-# Marks
 
 
 def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:

@@ -174,9 +174,7 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
 def _cells(
     metric: Metric, trials: Mapping[int, _Trials], confidence: float, campaigns: Mapping[int, int] | None
 ) -> tuple[dict[int, Cell], _MetricFit]:
-    """Return {treatment: cell} of one metric, and the fit of its values.
-
-    `campaigns` are {block: campaign} if there are several."""
+    """Return {treatment: cell} of one metric, and the fit; `campaigns` are {block: campaign} if there are several."""
     points = {
         index: _points(metric, treatment.valid, treatment.marks.get(metric.name, ()))
         for index, treatment in trials.items()
@@ -213,10 +211,7 @@ def _cells(
 
 
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_in_second_mode: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to a cell.
-
-    `n` is the number of values in the cell, and `n_in_second_mode` how many of them are in the second mode. `most` is
-    the number of values of the treatment or of its baseline, whichever has more."""
+    """Yield the marks that the analysis adds to a cell of `n` values; `most` is that of its treatment or baseline."""
     # A paired ratio has only the blocks with a trial of both.
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
@@ -273,8 +268,7 @@ def decision_by_p(p_adjusted: float | None, alpha: float) -> Decision:
 def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
     """Return the values of a metric in the valid attempts of a treatment, in the order of blocks.
 
-    Empty if some attempts lack a value because the value was too large or too small to measure: the mean of the other
-    values would be biased."""
+    Empty if a value is absent because it was too large or too small: the mean of the others would be biased."""
     if values_lost_by_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()

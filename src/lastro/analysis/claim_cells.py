@@ -132,9 +132,7 @@ class MetricCells:
         return by_label, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
-        """Return {measured stratum: the treatments of each side}, and the number of all strata of the design.
-
-        Raises: Untestable if no stratum was measured."""
+        """Return {measured stratum: the treatments of each side}, and the number of all strata. Raises: as `sides`."""
         wanted = [self._canonical(side) for side in sides]
         compared = set().union(*wanted)
         fixed = self._canonical(at, condition=True)
@@ -226,9 +224,7 @@ class MetricCells:
         return RecoveryEstimate(loss, self.sum_of_means(gain), self.ratio_of_sums(gain, minus(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """Return the p-value of the hypothesis that mean `of` is at most `bound` times mean `to`.
-
-        None without a standard error."""
+        """Return the p-value of mean `of` being at most `bound` times mean `to`; None without a standard error."""
         return one_sided_p(self.model, of, to, bound)
 
     def p_above(self, of: Weights, level: float) -> float | None:

@@ -223,9 +223,7 @@ def _open_if_bounded(part: ClaimContrast, sides: Sequence[Weights], cells: Compa
 def _signed(
     label: str, measure: Measure, effect: Estimate, tested: Estimate, beside: Estimate | None, higher: bool
 ) -> ClaimContrast:
-    """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below.
-
-    If the contrast has the stated sign, its p-value becomes `p_for`, and `p_against` is 1; otherwise the reverse."""
+    """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below."""
     if tested.p is None or tested.value is None:
         return ClaimContrast(label, measure, effect, beside)
     has_sign = tested.value > 0 if higher else tested.value < 0

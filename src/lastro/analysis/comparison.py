@@ -109,9 +109,7 @@ class ComparedCell:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest relative loss inside the interval of the ratio; infinite if the ratio has no interval.
-
-        None if the gate does not judge this cell, or if the cell has no ratio."""
+        """The largest relative loss in the interval of the ratio; infinite without an interval, None if not judged."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:
             return None
         if self.ratio.interval is None:
@@ -237,9 +235,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the gate: "regressed" if any cell regressed, else "undecided" if any is, else "shown".
-
-        Empty without a gate."""
+        """ "regressed" if any cell regressed, else "undecided" if any is, else "shown"; empty without a gate."""
         if self.margins is None:
             return ""
         if self.regressions:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.joined_campaigns import MACHINE, compare_members
+from lastro.analysis.host_facts import MACHINE, compare_members
 from lastro.analysis.requirement_checks import check_requirement
 from lastro.analysis.table_choice import TableChoice, is_under
 from lastro.errors import InputError
@@ -202,9 +203,7 @@ class SlaDecision:
 
     @property
     def cost_blocks(self) -> list[int | None] | None:
-        """The results of `more_blocks_on_cost` for the probabilities 50 % and 80 %.
-
-        None if no candidate is in `choice.alike`, and for several campaigns."""
+        """`more_blocks_on_cost` with 50 % and with 80 %; None if no candidate is alike, and for several campaigns."""
         if not self.choice.alike_less or self.n_campaigns > 1:
             return None
         return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)]
@@ -235,15 +234,17 @@ class Undecidable(InputError):
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the answer to the question in the study file; None without service levels, or with too few blocks.
+    """Return the answer to the question in the study file; None as for `decide_if_possible`."""
+    return decide_if_possible(report, SlaQuestion.of_study(report), judge)
 
-    `judge` replaces `stats.decision.choose`."""
-    if not report.study.sla:
-        return None
-    try:
-        return decide(report, SlaQuestion.of_study(report), judge)
-    except Undecidable:
-        return None
+
+def decide_if_possible(
+    report: CampaignResults, question: SlaQuestion, judge: Judge | None = None
+) -> SlaDecision | None:
+    """Return what `decide` returns; None without service levels, or if the trials do not allow a decision."""
+    with suppress(Undecidable):
+        return decide(report, question, judge) if question.levels else None
+    return None
 
 
 def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: TableChoice | None = None) -> list[Row]:

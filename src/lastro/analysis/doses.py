@@ -95,9 +95,7 @@ class UnequalDoses:
 
 @dataclass(frozen=True, slots=True)
 class Doses:
-    """The doses of a campaign: a row for each combination of levels of `factors` that has a neighbour.
-
-    `rows` is empty if no trial noted a dose."""
+    """The doses of a campaign: a row for each combination of levels of `factors` whose trials noted a dose."""
 
     factors: tuple[str, ...]
     rows: tuple[DoseRow, ...]

@@ -51,9 +51,7 @@ class LevelGroups:
 
 @dataclass(frozen=True, slots=True)
 class MetricFindings:
-    """The findings on one metric: the pairs of levels of each factor that varied.
-
-    `margin` is the relative difference up to which means are called alike."""
+    """The findings on one metric; means are called alike up to the relative difference `margin`."""
 
     metric: Metric
     data: MetricValues
@@ -187,9 +185,7 @@ def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindin
 
 
 def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:
-    """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided.
-
-    Means are alike if they differ by at most the fraction `margin`."""
+    """Return the levels of a factor that differ, are alike (by at most the fraction `margin`), or are undecided."""
     differing = [level for level in factor.others if factor.of(level).differs]
     rest = [level for level in factor.others if not factor.of(level).differs]
     group, widest = _group_alike(rest, factor, margin)

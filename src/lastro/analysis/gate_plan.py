@@ -124,9 +124,7 @@ class GatePlan:
 
     @cached_property
     def blocks_to_show(self) -> int | None:
-        """The least number of blocks with which the outcome is "shown" with 80 % probability if nothing changed.
-
-        None above 1,000."""
+        """The least number of blocks that show with 80 % probability that nothing changed; None above 1,000."""
         return least_blocks(self._shown, POWER, 2)
 
     @property
@@ -159,9 +157,7 @@ class GatePlan:
         )
 
     def _shown(self, blocks: int) -> float:
-        """Return the probability that the intervals of all cells exclude a loss of the margin if nothing changed.
-
-        The cells are treated as independent."""
+        """Return the probability that independent cells all exclude a loss of the margin if nothing changed."""
         alpha = alpha_of(self.confidence) / 2
         return math.prod(
             cell.precision(blocks).shows(0.0, self._margin(cell), alpha) ** n
@@ -220,9 +216,7 @@ def gate_plan(
 
 
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
-    """Return the metrics with these names, by default those of the study that have a better direction.
-
-    Raises: InputError for a metric that is unknown or has no better direction, or if no metric of the study has one."""
+    """Return the metrics with these names, by default those of the study that have a better direction."""
     known = {metric.name: metric for metric in (*study.metrics, *study.all_metrics) if metric.better != "neither"}
     listed = [metric.name for metric in study.metrics if metric.name in known]
     for name in names:

@@ -125,9 +125,7 @@ def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
 
 
 def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
-    """Return the growth of a metric over the rows of one combination of the other factors.
-
-    None if no level with a size has values, or if some are only lower bounds."""
+    """Return the growth of a metric over these rows; None without a sized level, or if values are only lower bounds."""
     by_level = {str(row.treatment.levels[sized.factor]): row for row in rows if view.of(row).points}
     ordered = sorted((level for level in by_level if level in sizes), key=lambda level: sizes[level])
     rows = [by_level[level] for level in ordered]

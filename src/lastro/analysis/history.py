@@ -70,9 +70,7 @@ def _summaries(report: CampaignResults) -> Iterator[StoredSummary]:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """A fact of the host that changed between the previous point and `point`.
-
-    `before` and `after` are its values; None where the fact was not recorded."""
+    """A fact of the host that differs at `point` from the point before; None where the fact was not recorded."""
 
     point: HistoryPoint
     name: str
@@ -328,9 +326,7 @@ def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRe
 
 
 def _known_levels(wanted: Wanted, all_series: Sequence[HistorySeries]) -> dict[str, frozenset[str]]:
-    """Return the factors and levels that a user asked for, as {factor: levels}.
-
-    Raises: InputError for a factor or level that no series has."""
+    """Return {factor: levels} that a user asked for. Raises: InputError for one that no series has."""
     levels = {}
     for factor, words in wanted.items():
         known = sorted({series.levels[factor] for series in all_series if factor in series.levels})

@@ -72,9 +72,7 @@ class HostCells:
         return _weights_of(by_host, common), len(common), total
 
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
-        """Return {label of a used stratum: the weights of each side's mean}, and the number of all strata.
-
-        Raises: as `sides`."""
+        """Return {label of a used stratum: the weights of each side}, and the number of all. Raises: as `sides`."""
         by_host, common, total = self._common_strata(sides, at)
         labels = condition_labels(common, self.factors)
         return {label: _weights_of(by_host, [key]) for label, key in zip(labels, common, strict=True)}, total

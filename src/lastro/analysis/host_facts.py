@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lastro.analysis.campaign import CampaignResults
 from lastro.grouping import by_key
+from lastro.results.members import campaigns_of_blocks
 from lastro.stats.notes import N_
+from lastro.study.design import Treatment
 
 Facts = Mapping[str, str | None]
 
@@ -35,6 +38,7 @@ _NAMED = {
     **OF_GUEST,
 }
 USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the values on a real host, for which these facts are not recorded
+MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts differ
 # Facts that may differ without an effect on measurements.
 MAY_DIFFER = (
     "controller.*",  # the machine that Lastro runs on
@@ -140,6 +144,43 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, ", ".join(map(str, value))
     elif value is not None:
         yield name, str(value)
+
+
+# Several campaigns in one report
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDifferences:
+    """The facts in which the campaigns of a report differ, and the treatments that they have in common.
+
+    `differing` is {fact: its value in each campaign} of the facts that have names (`host_facts.named_facts`). `more`
+    has the dotted paths of all other facts that differ. `links` are the treatments that several campaigns measured."""
+
+    differing: Mapping[str, tuple[str | None, ...]]
+    more: tuple[str, ...]
+    links: tuple[Treatment, ...]
+
+    @property
+    def other_machine(self) -> bool:
+        """True if the campaigns ran on different machines."""
+        return any(fact in self.differing for fact in MACHINE)
+
+
+def compare_members(report: CampaignResults) -> MemberDifferences | None:
+    """Compare the campaigns of a report; None for a report of one campaign."""
+    if not report.members:
+        return None
+    named = [named_facts(member.provenance.chapters) for member in report.members]
+    if report.of_fleet:  # testbeds always have different host names
+        named = [{name: value for name, value in facts.items() if name != "host"} for facts in named]
+    campaign_of = campaigns_of_blocks(report.members) or {}
+    measured_in: dict[int, set[int]] = {}
+    for attempt in report.attempts:
+        if attempt.valid:
+            measured_in.setdefault(attempt.treatment, set()).add(campaign_of[attempt.block])
+    links = [row.treatment for row in report.rows if len(measured_in.get(row.treatment.index, ())) > 1]
+    more = differing_facts([unnamed_facts(member.provenance.chapters) for member in report.members])
+    return MemberDifferences(differing_facts(named), tuple(more), tuple(links))
 
 
 # The testbeds of a fleet

@@ -7,6 +7,7 @@ of a campaign and returns effects."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -182,23 +183,9 @@ class _InterferenceTests:
             only_with=() if NONE in isolations else tuple(isolations),
         )
 
-    # Statements
-
     def _worse(self, of: Levels, to: Levels) -> _Effects:
         """Return the statement that the metric is worse at the levels `of` than at `to`."""
         return partial(direction_effects, of, to, {}, self.metric.better != "higher")
-
-    def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
-        """Return the statement that an isolation recovers a part of the loss to a neighbour."""
-        return partial(
-            recovery_effects,
-            {NEIGHBOUR: (NONE,), **self.unprotected},
-            {NEIGHBOUR: (neighbour,), **self.unprotected},
-            {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
-            {},
-        )
-
-    # Tests
 
     def _test_family(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
         """Test each statement on its level; all that can be tested are one family, corrected by Bonferroni's method."""
@@ -227,8 +214,13 @@ class _InterferenceTests:
 
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
         """Return {neighbour: the test of each isolation's recovery}; all these tests are one family."""
-        pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
-        statements = [(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs]
+        alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
+        pairs = list(itertools.product(neighbours, self.isolations))
+        statements = []
+        for neighbour, isolation in pairs:
+            without: Levels = {NEIGHBOUR: (neighbour,), **self.unprotected}
+            protected: Levels = {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)}
+            statements.append((isolation, partial(recovery_effects, alone, without, protected, {})))
         tested = self._test_family(statements)
         recoveries = by_key((neighbour, test) for (neighbour, _), test in zip(pairs, tested, strict=True))
         return {neighbour: tuple(tests) for neighbour, tests in recoveries.items()}

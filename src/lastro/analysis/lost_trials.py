@@ -48,9 +48,7 @@ class _ExactTreatment:
 
 
 def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
-    """Return bounds for every treatment that lost more than a tenth of its finished trials, or whose baseline did.
-
-    The treatment with the largest fraction of lost trials is first."""
+    """Return bounds for treatments that lost over a tenth of their trials, or whose baseline did; the most first."""
     # The blocks of finished trials: of valid trials, and of trials that remained invalid.
     finished = defaultdict[int, set[int]](set)
     for attempt in view.report.attempts:

@@ -94,9 +94,7 @@ class MetricValues:
         return list(combinations.values())
 
     def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
-        """Return for each pair of levels the weights of both means, over the combinations that have both levels.
-
-        The weights of a pair are empty if no combination has both levels."""
+        """Return the weights of both means of each pair of levels; they are empty if no combination has both levels."""
         combinations = self.combinations(factor, given or {})
         sides = []
         for level, other in pairs:

@@ -40,41 +40,32 @@ def factor_pairs(
         if comparison.error is not None:
             pairs[factor][level, other] = _pair(comparison, sides, means, alpha)
             pairs[factor][other, level] = _pair(comparison.reversed(), sides, means, alpha)
-    return tuple(_factor_pairs(data, factor, pairs[factor], effects, means, floor) for factor in data.factors)
-
-
-def _factor_pairs(
-    data: MetricValues,
-    factor: str,
-    pairs: dict[tuple[str, str], Pair],
-    effects: Sequence[LevelEffect],
-    means: Mapping[int, float],
-    floor: float | None,
-) -> FactorPairs:
-    """Return the comparisons of one factor: with the reference, from `effects`, and of other levels, from `pairs`.
-
-    Levels without an effect are left out of both kinds of comparison. `means` is {treatment: its mean}."""
-    of_factor = [effect for effect in effects if effect.factor == factor and effect.comparison.error is not None]
-    reference = data.references[factor]
-    sides = data.sides(factor, [(effect.level, reference) for effect in of_factor])
-    with_reference = {
-        effect.level: _pair(effect.comparison, of_effect, means, alpha_of(data.confidence))
-        for effect, of_effect in zip(of_factor, sides, strict=True)
-    }
-    compared = {reference, *with_reference} if with_reference else set()
-    levels = tuple(level for level in data.factors[factor] if level in compared)
-    return FactorPairs(
-        factor=factor,
-        reference=reference,
-        levels=levels,
-        effects=with_reference,
-        pairs={levels: pair for levels, pair in pairs.items() if compared.issuperset(levels)},
-        strata=max((pair.strata for pair in with_reference.values()), default=0),
-        all_strata=data.planned_combinations(factor),
-        left_out=tuple(level for level in data.factors[factor] if level not in compared) if compared else (),
-        floor=floor,
-        aliases=data.aliases(factor),
-    )
+    result = []
+    for factor, levels in data.factors.items():
+        reference = data.references[factor]
+        of_factor = [effect for effect in effects if effect.factor == factor and effect.comparison.error is not None]
+        sides_of_effects = data.sides(factor, [(effect.level, reference) for effect in of_factor])
+        with_reference = {
+            effect.level: _pair(effect.comparison, sides, means, alpha)
+            for effect, sides in zip(of_factor, sides_of_effects, strict=True)
+        }
+        # Levels without an effect are left out of both kinds of comparison.
+        compared = {reference, *with_reference} if with_reference else set()
+        result.append(
+            FactorPairs(
+                factor=factor,
+                reference=reference,
+                levels=tuple(level for level in levels if level in compared),
+                effects=with_reference,
+                pairs={both: pair for both, pair in pairs[factor].items() if compared.issuperset(both)},
+                strata=max((pair.strata for pair in with_reference.values()), default=0),
+                all_strata=data.planned_combinations(factor),
+                left_out=tuple(level for level in levels if level not in compared) if compared else (),
+                floor=floor,
+                aliases=data.aliases(factor),
+            )
+        )
+    return tuple(result)
 
 
 def _pair(comparison: MeanComparison, sides: Sides, means: Mapping[int, float], alpha: float) -> Pair:

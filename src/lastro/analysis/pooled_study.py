@@ -18,8 +18,7 @@ from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
-from lastro.analysis.host_facts import RANDOMIZATION, USUAL, named_facts
-from lastro.analysis.joined_campaigns import MACHINE
+from lastro.analysis.host_facts import MACHINE, RANDOMIZATION, USUAL, named_facts
 from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric

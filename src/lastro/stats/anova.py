@@ -181,9 +181,7 @@ class _Plan:
 
 
 def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
-    """Return the highest order of interactions, up to `order`, for which the model has at most `MOST_COLUMNS` columns.
-
-    `freedom` is {factor: its degrees of freedom}."""
+    """Return the highest order of interactions, up to `order`, with at most `MOST_COLUMNS` columns in the model."""
     columns = 0
     for size in range(1, order + 1):
         columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))

@@ -38,9 +38,7 @@ _ALIASED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Autocorrelation:
-    """The correlation `lag1` of neighbouring trials, from 0 to 0.99, estimated from `n` trials.
-
-    `p` is the one-sided p of the hypothesis that they do not correlate."""
+    """The correlation `lag1` of neighbours among `n` trials, from 0 to 0.99, and the one-sided p of no correlation."""
 
     lag1: float
     p: float

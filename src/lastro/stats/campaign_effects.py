@@ -29,9 +29,7 @@ _ROUNDS = 30  # of alternating projections, which are exact after one where no t
 
 
 class CampaignDraws(MeanDraws):
-    """Draws in which one more trial is a trial of one more campaign.
-
-    Raises: ValueError if some metric is not `linked`."""
+    """Draws whose one more trial is one of a further campaign. Raises: ValueError if some metric is not `linked`."""
 
     def __init__(
         self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], campaigns: Campaigns, seed: int = SEED

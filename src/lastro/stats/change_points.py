@@ -36,9 +36,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of level between two values of a series.
-
-    With 95 % confidence, the true index lies from `first` to `last`."""
+    """A change of level of a series; with 95 % confidence, its true index lies from `first` to `last`."""
 
     at: int  # index of the first value after the change
     first: int
@@ -85,9 +83,7 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
 
 
 def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
-    """Split the values from `start` to `end`, and then each side, as long as splits are significant.
-
-    Return all splits in the order of the series."""
+    """Split the values from `start` to `end`, and each side, while splits are significant; return them in order."""
     split = _best_split(series, start, end, alpha)
     if split is None or split.p > alpha:
         return []
@@ -120,10 +116,9 @@ def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentS
 
 
 def _p(steps: Values, rest: Values, index: int) -> float:
-    """Return the p of a change of level after the value at `index`, corrected for all places that were searched.
+    """Return the p of a change after `index`, corrected for all searched places.
 
-    For each index, `steps` has the difference between the means of the two sides, and `rest` the residual sum of
-    squares of a split there."""
+    A split there has `steps` between the means of the two sides, and `rest` as its residual sum of squares."""
     n, n_left = len(rest) + 1, index + 1
     variance = float(rest[index]) / (n - 2)
     error = math.sqrt(variance * n / (n_left * (n - n_left))) if variance > _ROUNDING else 0.0

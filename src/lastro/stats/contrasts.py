@@ -34,9 +34,7 @@ NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 
 @dataclass(frozen=True, slots=True)
 class MeanComparison:
-    """A comparison of two sides: their ratio, and their difference in the unit of the values.
-
-    Both intervals are corrected for the family of comparisons."""
+    """A comparison of two sides: ratio and difference, whose intervals are corrected for the family of comparisons."""
 
     ratio: Estimate
     difference: Estimate
@@ -149,9 +147,7 @@ def one_sided_p(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 
 
 def p_above(model: BlockModel, of: Mapping[K, float], level: float) -> float | None:
-    """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values.
-
-    None without a standard error."""
+    """Return the p of an arithmetic mean being at most `level`; None without a standard error."""
     mean = model.linear.estimate(of)
     return _upper_p(replace(mean, value=mean.value - level))
 

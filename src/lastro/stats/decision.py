@@ -289,9 +289,7 @@ def _tails(draws: Floats) -> float:
 
 
 def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:
-    """Return the candidates that are significant by Holm's method, together with those that were significant `before`.
-
-    `ps` are {candidate: p}."""
+    """Return the candidates significant by Holm's method, or already `before`; `ps` are {candidate: p}."""
     significant, new = set(before), sorted(ps.keys() - before, key=ps.__getitem__)
     for n_left, at in zip(range(len(new), 0, -1), new, strict=True):
         if ps[at] > stage.level(alpha / n_left):

@@ -60,7 +60,7 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
     Planned comparisons are corrected by the largest |t|, others by the false discovery rate. Estimates without a
     standard error do not count towards the family."""
     tested = [estimate for estimate in estimates if estimate.error is not None]
-    judged = iter(_judge_planned(tested, confidence) if planned else _judge_screening(tested, confidence))
+    judged = iter((_judge_planned if planned else _judge_screening)(tested, confidence))
     untested = EstimateTest(None, None, None)
     return tuple(untested if estimate.error is None else next(judged) for estimate in estimates)
 

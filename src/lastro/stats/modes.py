@@ -122,9 +122,7 @@ def _step(values: Collection[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """An assignment of trials to two modes: those `in_second_mode`, their distance, and the residual of each trial.
-
-    The arrays are by treatment and block."""
+    """Trials in two modes, their distance, and the residual of each; arrays are by treatment and block."""
 
     in_second_mode: Marks
     distance: float
@@ -163,9 +161,7 @@ class _ValueGrid:
         return min(splits, key=lambda split: float(np.sum(split.noise**2)), default=None)
 
     def _refine(self, in_second_mode: Marks, residuals: Floats) -> _Split | None:
-        """Fit the distance, and move each trial to the nearer mode, until no trial moves; None for a distance of 0.
-
-        `residuals` come from the fit with one mode."""
+        """Fit the distance, and move trials to the nearer mode, until none moves; `residuals` are those of one mode."""
         split = None
         for _ in range(_MOST_ROUNDS):
             column = self._residuals(in_second_mode.astype(float))

@@ -33,9 +33,7 @@ def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidenc
 
 
 def pooled_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
-    """Return the ratio of the means of two independent samples with equal variances, by their pooled variance.
-
-    Together, the samples have three values or more."""
+    """Return the ratio of two means by the pooled variance of their samples, of three values or more together."""
     n, unit = (len(values), len(baseline)), unit_of(values, baseline)
     sides = [[value / unit for value in side] for side in (values, baseline)]
     a, b = map(sample_mean, sides)
@@ -150,9 +148,7 @@ def ends_of_ratio(
 
 
 def _widen(excess: Callable[[float], float], end: float, side: int) -> float:
-    """Return an end of the interval with biases: move the `end` of the interval without biases outwards.
-
-    The result is a zero of `excess`. `side` is -1 for the lower end, and 1 for the upper end."""
+    """Move the `end` of an interval without biases outwards to a zero of `excess`; `side` is -1 (low) or 1 (high)."""
     from scipy.optimize import brentq
 
     if excess(end) >= 0:  # biases are smaller than the rounding of floating-point numbers

@@ -73,9 +73,7 @@ class Outlook:
 def least_blocks(
     probability_with: Callable[[int], float], probability: float, least: int, most: int = MOST_BLOCKS
 ) -> int | None:
-    """Return the least number of blocks, from `least` on, for which `probability_with` reaches `probability`.
-
-    None if it exceeds `most`."""
+    """Return the least number of blocks, from `least` on, that reaches `probability`; None if it exceeds `most`."""
     n = bisect_left(range(most + 1), probability, lo=least, key=probability_with)
     return n if n <= most else None
 

@@ -1,6 +1,4 @@
-"""Weights of cell means: of sums and differences of weighted sums, and of the least-squares line of means over sizes.
-
-A weighted sum is {cell: weight}."""
+"""Weights {cell: weight} of sums and differences of weighted sums, and of the least-squares line of means."""
 
 from __future__ import annotations
 

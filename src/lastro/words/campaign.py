@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
-from lastro.analysis.joined_campaigns import compare_members
+from lastro.analysis.host_facts import compare_members
 from lastro.analysis.properties import PropertyTable
 from lastro.results.provenance import HostFacts
 from lastro.results.samples import MAX_ATTEMPTS, Metric

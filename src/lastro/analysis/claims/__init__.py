@@ -216,9 +216,7 @@ _LOWER_BOUND = N_(
 
 
 def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
-    """Return the part whose magnitude agrees least with the published figure; None if all parts agree.
-
-    A part that lies outside of the tolerance takes precedence over a part that is too imprecise."""
+    """Return the part that agrees least with the published figure, by intervals outside first; None if all agree."""
     low, high = tolerated(claim)
 
     def distance(part: ClaimContrast) -> tuple[bool, float]:

@@ -104,9 +104,7 @@ def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
 def _open_part(
     estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
 ) -> _OpenPart | None:
-    """Return a part with this estimate; None if the spread of the estimate is not known.
-
-    Ratios become logarithms. `confidence` is the confidence of the part's test."""
+    """Return a part with this estimate, a ratio as its logarithm; None if the spread of the estimate is not known."""
     if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
         return None
     low, value, high = estimate.interval.low, estimate.value, estimate.interval.high

@@ -1,13 +1,16 @@
-"""Check a claim against its study: names, sides, figures and their units, which pydantic cannot check."""
+"""Check a claim against its study: names, sides, figures and their units, which pydantic cannot check.
+
+Levels may be unknown."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
-from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of, units_of
 from lastro.analysis.claims.sentence import check_sentence
+from lastro.errors import did_you_mean
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import StandIn
@@ -16,9 +19,7 @@ _ROUNDING = 1e-9  # relative rounding error of an effect such as 0.9 - 1
 
 
 def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
-    """Record the problems of a claim, and return whether it has exactly one statement of one of these kinds.
-
-    `index` is the index of the claim in the file."""
+    """Record the problems of a claim, and return whether it has exactly one statement of one of these `kinds`."""
     here: tuple[Key, ...] = ("claim", index)
     given = [kind for kind in kinds if getattr(claim, kind) is not None]
     if len(given) != 1:
@@ -136,9 +137,7 @@ def _check_published(claim: Claim, study: Study) -> None:
 
 
 def _check_tolerance(published: PublishedFigure) -> None:
-    """Raise FieldError if the tolerance is larger than the published effect or, for a share, than the whole loss.
-
-    With such a tolerance, almost any effect would agree with the figure."""
+    """Raise FieldError if the tolerance is larger than the published effect: almost any effect would agree with it."""
     effect = published.difference if published.ratio is None else published.ratio - 1
     largest = 1.0 if published.share is not None else abs(effect or 0.0)
     if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
@@ -189,3 +188,32 @@ def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
 
     statement.with_levels(note)
     return named
+
+
+def factors_of(study: Study) -> set[str]:
+    """Return the names that may occur in a choice of levels: the study's factors and its constants."""
+    return {factor.name for factor in study.factors} | set(study.settings)
+
+
+def units_of(study: Study) -> dict[str, str]:
+    """Return {metric: unit} for all metrics of the study and of its scenario."""
+    return {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+
+
+def check_metric(name: str, study: Study) -> None:
+    """Check that the study has a metric. Raises: FieldError with the nearest name if not."""
+    if name not in (units := units_of(study)):
+        raise FieldError(f"study {study.name} has no metric {shown(name)}", partial(did_you_mean, name, units))
+
+
+def check_factor(name: str, factors: Iterable[str], study: Study) -> None:
+    """Check that a factor is among `factors`. Raises: FieldError with the nearest name if not."""
+    if name not in factors:
+        raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
+
+
+def check_unit(unit: str, metric: str, study: Study) -> None:
+    """Check that a figure is in the unit of its metric. Raises: FieldError if not."""
+    units = units_of(study)
+    if unit != units.get(metric, unit):
+        raise FieldError(f"is in {shown(unit)}, but {metric} is in {shown(units[metric])}", "convert the figure")

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
+from lastro.analysis.claims.check import check_factor, check_metric, factors_of, units_of
 from lastro.analysis.claims.claim import Claim, PublishedFigure, Source
 from lastro.analysis.claims.kinds import AnyClaim
-from lastro.analysis.claims.names import check_factor, check_metric, factors_of, units_of
 from lastro.errors import did_you_mean
 from lastro.study.model import Study
 from lastro.study.printed import BarFigure, LineFigure, Passage, PrintedFigure, PrintedTable
