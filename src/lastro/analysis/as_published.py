@@ -101,8 +101,11 @@ class MatchedPublication:
 
 def match_publication(claims: Claims, report: CampaignResults) -> MatchedPublication:
     """Return the tables and figures of the publication from which the claims come, with the means of this campaign."""
-    figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
-    return MatchedPublication(tuple(_table(table, report) for table in claims.tables), figures)
+    known, tables = {metric.name: metric for metric in report.metrics}, []
+    for table in claims.tables:
+        rows = [tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows]
+        tables.append(MatchedTable(table, tuple(known.get(column.metric) for column in table.columns), tuple(rows)))
+    return MatchedPublication(tuple(tables), tuple(_figure(figure, claims, report) for figure in claims.figures))
 
 
 def measured_mean(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
@@ -117,13 +120,6 @@ def measured_mean(report: CampaignResults, metric: str, levels: Levels) -> Match
 
 def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
     return MatchedMean(cells.sum_of_means(weights), used, total, any(cells.slack(weights)))
-
-
-def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
-    known = {metric.name: metric for metric in report.metrics}
-    metrics = tuple(known.get(column.metric) for column in table.columns)
-    rows = [tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows]
-    return MatchedTable(table, metrics, tuple(rows))
 
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:

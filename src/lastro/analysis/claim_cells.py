@@ -249,9 +249,6 @@ class MetricCells:
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
 
 
-# Words and weights
-
-
 def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
     """Return for each side the weights of its mean over the strata: strata count equally, as do cells within one."""
     sides = zip(*strata, strict=True)

@@ -77,9 +77,6 @@ def measured_effects(
     return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in of_metrics)), ""))
 
 
-# Effects of one part
-
-
 def direction_effects(of: Levels, to: Levels, at: Levels, higher: bool, cells: Comparisons) -> ClaimEffects:
     """Test that the mean of `of` is higher (or lower) than that of `to`, under the conditions `at`."""
     (first, second), n_measured, n_conditions = cells.sides([of, to], at)
@@ -117,9 +114,6 @@ def recovery_effects(ideal: Levels, without: Levels, protected: Levels, at: Leve
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
     return ClaimEffects((_open_if_bounded(part, sides, cells),), n_measured, n_conditions, nothing)
-
-
-# One function for each kind of test
 
 
 def larger_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:

@@ -163,9 +163,6 @@ def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tu
     return tuple(known_a[name] for name in chosen)
 
 
-# Cells
-
-
 def _levels(row: Row, study: Study) -> Levels:
     """Return the levels of a treatment as (factor, level) pairs, in the order of the factors of `study`."""
     return tuple((factor.name, row.treatment.levels[factor.name]) for factor in study.factors)

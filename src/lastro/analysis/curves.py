@@ -8,7 +8,7 @@ numbers, too."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
@@ -138,13 +138,20 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
         panel = by_panel.setdefault(tuple(levels[other] for other in panels), {})
         label, _ = places[row.treatment.levels[factor]]
         panel.setdefault(levels.get(lines, ""), {})[label] = row
+    drawn = []
+    for panel_levels, by_line in by_panel.items():
+        baseline = {line for line, of_line in by_line.items() if any(row.is_baseline for row in of_line.values())}
+        if len(baseline) == len(by_line) > 1:  # the baseline is a number on the axis, not one of the lines
+            baseline = set()
+        of_panel = (CurveLine(line, tuple(map(at.get, labels)), line in baseline) for line, at in by_line.items())
+        drawn.append(Panel(panel_levels, tuple(of_panel)))
     return Curve(
         name,
         tuple(labels),
         tuple(number_of(text) or 0.0 for text in labels),
         lines,
         panels,
-        tuple(_panel(levels, by_line, labels) for levels, by_line in by_panel.items()),
+        tuple(drawn),
     )
 
 
@@ -165,12 +172,3 @@ def _other_levels(
             yield name, part_level({key: level for key, level in levels.items() if key in varying}, name)
         elif kind not in varying:
             yield name, str(levels[name])
-
-
-def _panel(levels: tuple[str, ...], by_line: Mapping[str, Mapping[Level, Row]], labels: Sequence[Level]) -> Panel:
-    """Return the panel of these levels; `by_line` is {line: {label of a number: row}}."""
-    baseline = {line for line, rows in by_line.items() if any(row.is_baseline for row in rows.values())}
-    if len(baseline) == len(by_line) > 1:  # the baseline is a number on the axis, not one of the lines
-        baseline = set()
-    lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in by_line.items())
-    return Panel(levels, tuple(lines))

@@ -157,9 +157,9 @@ def _noted_doses(attempts: Sequence[Attempt]) -> list[Dose]:
 
     Impossible numbers, negative or huge, are left out."""
     doses = []
-    for note in (attempt.notes.get(NOTE) for attempt in attempts):
-        elapsed_s = note.get("elapsed_s") if isinstance(note, Mapping) else None
-        if not is_number(elapsed_s) or elapsed_s <= 0:
+    for attempt in attempts:
+        note = attempt.notes.get(NOTE)
+        if not isinstance(note, Mapping) or not is_number(elapsed_s := note.get("elapsed_s")) or elapsed_s <= 0:
             continue
         dose = {
             quantity.name: note[quantity.name] / (elapsed_s if quantity.rate else 1.0)

@@ -39,7 +39,7 @@ def level_effects(
         reference = data.references[factor]
         others = [level for level in data.factors[factor] if level != reference]
         aliases = [*data.aliases(factor), *(alias for name in given for alias in data.aliases(factor, name))]
-        effect = partial(
+        of_factor = partial(
             LevelEffect,
             factor=factor,
             reference=reference,
@@ -48,13 +48,13 @@ def level_effects(
             kinds=(ALIASED,) if aliases else (),
             aliases=tuple(dict.fromkeys(aliases)),
         )
-        begun += [partial(effect, level=level) for level in others]
+        begun += [partial(of_factor, level=level) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)
     effects = []
-    for effect, (of, to), comparison in zip(begun, sides, compare(data.model, sides, data.confidence), strict=True):
+    for of_level, (of, to), comparison in zip(begun, sides, compare(data.model, sides, data.confidence), strict=True):
         weights, ratio = minus(of, to).values(), comparison.ratio.value
         effects.append(
-            effect(
+            of_level(
                 comparison=comparison,
                 decision=decision_by_p(comparison.p_adjusted, alpha_of(data.confidence)),
                 cells=len(of),

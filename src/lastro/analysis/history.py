@@ -322,9 +322,6 @@ def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRe
     return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
 
 
-# The choice of a user
-
-
 def _known_levels(wanted: Wanted, all_series: Sequence[HistorySeries]) -> dict[str, frozenset[str]]:
     """Return {factor: levels} that a user asked for. Raises: InputError for one that no series has."""
     levels = {}

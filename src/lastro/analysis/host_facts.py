@@ -78,20 +78,19 @@ def named_facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
 
 def unnamed_facts(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return {dotted path: text} of the facts that have no name, without those that may differ (`MAY_DIFFER`)."""
-    without = (*MAY_DIFFER, *_NAMED.values(), *_repeated_facts(provenance))
+    roles = _value_at(provenance, "testbed.roles")
+    addresses = {
+        role: _text_at(provenance, f"testbed.roles.{role}.reached")
+        for role in (roles if isinstance(roles, Mapping) else ())
+    }
+    # Facts of roles on the host of the device under test are also recorded as facts of that device.
+    repeated = [f"testbed.roles.{role}.machine.*" for role, at in addresses.items() if at == addresses.get("dut")]
+    without = (*MAY_DIFFER, *_NAMED.values(), *repeated)
     facts = {name: text for name, text in _flatten(provenance) if text and not matches_any(name, without)}
     for name, text in facts.items():
         if matches_any(name, _BYTES) and text.isdecimal() and len(text) < 20:
             facts[name] = f"{float(text) / 2**30:.2g} GiB"  # rounded, since the kernel's own part varies a little
     return facts
-
-
-def _repeated_facts(provenance: Mapping[str, Any]) -> list[str]:
-    """Return patterns for the facts of roles on the DUT's host, which are also recorded as facts of the DUT."""
-    roles = _value_at(provenance, "testbed.roles")
-    names = roles if isinstance(roles, Mapping) else ()
-    addresses = {role: _text_at(provenance, f"testbed.roles.{role}.reached") for role in names}
-    return [f"testbed.roles.{role}.machine.*" for role, address in addresses.items() if address == addresses.get("dut")]
 
 
 def differing_facts(hosts: Sequence[Facts]) -> dict[str, tuple[str | None, ...]]:

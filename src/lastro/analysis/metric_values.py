@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
-from lastro.analysis.campaign import Cell, MetricView, Point, Row, by_block, comparable_cells
+from lastro.analysis.campaign import Cell, MetricView, Row, by_block, comparable_cells
 from lastro.grouping import by_key
 from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
@@ -33,7 +33,6 @@ class MetricValues:
     confidence: float
     model: BlockModel | None = None  # fitted to the cells
     planned: tuple[LevelsOf, ...] = ()  # levels of every treatment of the design
-    step: float = 0.0  # resolution of the values
     summaries: Mapping[int, Summary] = field(default_factory=dict)  # {treatment: summary of its cell}
     fraction: Fraction = FULL  # the measured fraction of the design, restricted to `factors`
 
@@ -130,7 +129,6 @@ def values_of(view: MetricView) -> MetricValues:
         confidence=view.confidence,
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
-        step=view.step,
         summaries={row.treatment.index: cell.summary for row, cell in exact if cell.summary},
         fraction=Fraction.of(report.study).within(factors, comparable),
     )
@@ -146,18 +144,16 @@ def pooled_summary(view: MetricView, cells: Sequence[Cell]) -> Summary:
         return first
     blocks = by_key((point.block, point) for cell in cells for point in cell.points)
     bounded = sum(cell.bounded for cell in cells)
-    complete = [_mean_of(points) for points in blocks.values() if len(points) == len(cells)]
+    complete = []
+    for points in blocks.values():
+        if len(points) == len(cells):  # one point for the block, with the means of values and of widths
+            value = math.fsum(point.value for point in points) / len(points)
+            width = math.fsum(point.width for point in points) / len(points)
+            complete.append(points[0]._replace(value=value, width=width))
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
     has_interval = len(complete) > 1 and not bounded
     interval = describe_points(view.metric, complete, view.confidence, view.step).interval if has_interval else None
     return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
-
-
-def _mean_of(points: Sequence[Point]) -> Point:
-    """Return one point for these points of one block: the first, with the means of their values and of their widths."""
-    value = math.fsum(point.value for point in points) / len(points)
-    width = math.fsum(point.width for point in points) / len(points)
-    return points[0]._replace(value=value, width=width)
 
 
 def _texts(row: Row) -> dict[str, str]:

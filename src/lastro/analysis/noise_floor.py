@@ -176,9 +176,6 @@ def _metric(metric_floor: MetricFloor) -> dict[str, Any]:
     }
 
 
-# The spread between campaigns
-
-
 def seconds_between(start: str | None, end: str | None) -> float | None:
     """Return the seconds between two UTC times, positive in either order; None if one is not known."""
     first, last = (parse_utc(at or "") for at in (start, end))

@@ -23,11 +23,7 @@ def check_requirement(report: CampaignResults, row: Row, required: Requirement) 
     is_met = required.met_by(recorded.value, is_lower_bound=recorded.at_least)
     if is_met is None:
         return None, Note(_NOT_KNOWN, **words, how=recorded.how)
-    return is_met, Note(_FOUND, **words, found=_found(recorded.text), how=recorded.how)
-
-
-def _found(text: str) -> str:
-    """Return the text of a recorded property in a form that a document can translate."""
-    if (figure := text.removeprefix("at least ")) != text:
-        return Note(_AT_LEAST, figure=Numeral(figure))
-    return Note(text) if text in _YES_OR_NO else Numeral(text)
+    found: str = Note(recorded.text) if recorded.text in _YES_OR_NO else Numeral(recorded.text)
+    if (figure := recorded.text.removeprefix("at least ")) != recorded.text:
+        found = Note(_AT_LEAST, figure=Numeral(figure))
+    return is_met, Note(_FOUND, **words, found=found, how=recorded.how)

@@ -8,7 +8,7 @@ the weighted geometric mean of goodness over the studies, by draws from the post
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -191,25 +191,19 @@ def _service_levels(
                 by_study[name].append(ServiceLevel.parse(text, report.metrics))
             except InputError:
                 n_refused += 1
-        if n_refused == len(reports):
-            raise _does_not_apply(text, reports.values(), left_out)
+        if n_refused == len(reports):  # `parse` names all metrics if no study has the metric
+            every = [*reports.values(), *(report for report, _ in left_out)]
+            level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
+            report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)
+            raise InputError(
+                f"--sla '{text}': only {report.directory} measures {level.metric.name}, "
+                f"and it does not count here: {why}",
+                f"decide on {report.directory} by itself",
+            )
     for name, report in reports.items():
         of_file = [f"{metric} {level}" for metric, level in report.study.sla.items()]
         by_study[name] = by_study[name] or [ServiceLevel.parse(text, report.metrics) for text in of_file]
     return by_study
-
-
-def _does_not_apply(
-    text: str, used: Iterable[CampaignResults], left_out: Sequence[tuple[CampaignResults, str]]
-) -> InputError:
-    """Return the error for a level that only `left_out` studies measure. Raises: InputError if no study does."""
-    every = [*used, *(report for report, _ in left_out)]
-    level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
-    report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)
-    return InputError(
-        f"--sla '{text}': only {report.directory} measures {level.metric.name}, and it does not count here: {why}",
-        f"decide on {report.directory} by itself",
-    )
 
 
 def _study_trials(report: CampaignResults, names: Sequence[str], weight: float) -> StudyTrials:

@@ -111,6 +111,10 @@ class _FittedMetric:
         by_trial = {(int(a), int(b), int(c)): float(residuals[a, b, c]) for a, b, c in np.argwhere(measured)}
         return cls(log, means, noise, df, error, between, inner, grid.shape[2], by_trial)
 
+    def standardized(self, trial: tuple[int, int, int]) -> float:
+        noise = float(self.noise[trial[:2]])
+        return self.residuals[trial] / math.sqrt(noise) if noise > 0 else 0.0
+
     def draw(self, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return draws of all means, and of one more trial in each cell: (draw, candidate, condition).
 
@@ -188,7 +192,7 @@ def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
     for a in range(n):
         for b in range(a):
             shared = [key for key in fits[a].residuals if key in fits[b].residuals]
-            x, y = (np.array([_standardized_residual(fit, key) for key in shared]) for fit in (fits[a], fits[b]))
+            x, y = (np.array([fit.standardized(key) for key in shared]) for fit in (fits[a], fits[b]))
             scale = math.sqrt(float((x**2).sum() * (y**2).sum())) if shared else 0.0
             if scale > 0:
                 r = float((x * y).sum()) / scale
@@ -197,8 +201,3 @@ def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
     definite = (vectors * np.maximum(values, 1e-6)) @ vectors.T  # correlations estimated in pairs may be inconsistent
     sizes = np.sqrt(np.diag(definite))
     return np.asarray(definite / np.outer(sizes, sizes))
-
-
-def _standardized_residual(fit: _FittedMetric, key: tuple[int, int, int]) -> float:
-    noise = float(fit.noise[key[0], key[1]])
-    return fit.residuals[key] / math.sqrt(noise) if noise > 0 else 0.0

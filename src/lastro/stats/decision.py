@@ -212,8 +212,11 @@ def choose(
     for at in range(n_candidates):
         limit_odds = tuple(by_candidate[at] for by_candidate in of_limits)
         missing = draws.missing(at, {*cost, *(limit.metric for limit in limits)})
-        ps = [math.nan if missing else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)]
-        odds.append(CandidateOdds(limit_odds, *ps, posterior_median(costs[:, at], alpha), float(cheapest[at]), missing))
+        held, may, held_next = (
+            math.nan if missing else float(draw[:, at].mean()) for draw in (holds, may_hold, next_holds)
+        )
+        cost_here = posterior_median(costs[:, at], alpha)
+        odds.append(CandidateOdds(limit_odds, held, may, held_next, cost_here, float(cheapest[at]), missing))
     return _choice(tuple(odds), costs, alpha, stage)
 
 

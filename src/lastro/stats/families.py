@@ -76,7 +76,10 @@ def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[Es
         if not estimate.error:
             judged.append(_without_spread(p, min(1.0, len(tested) * p), confidence))
             continue
-        df = estimate.df if len(tested) <= MOST_PLANNED else _in_few_digits(estimate.df)
+        df = estimate.df
+        if len(tested) > MOST_PLANNED:  # round down to `_DF_DIGITS` digits; whole numbers stay whole despite errors
+            scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
+            df = math.floor(df * scale + _ALIASED) / scale
         t = max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
         p_adjusted = max(p, family.p(t, df))
         judged.append(EstimateTest(p, p_adjusted, family.critical(confidence, df)))
@@ -106,12 +109,6 @@ def _p(estimate: CellEstimate) -> float:
     """Return the p of one estimate alone, without what rounding may have added to its distance from zero."""
     assert estimate.error is not None
     return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least_p)
-
-
-def _in_few_digits(df: float) -> float:
-    """Return degrees of freedom, rounded down to `_DF_DIGITS` digits; a whole number stays whole despite its error."""
-    scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
-    return math.floor(df * scale + _ALIASED) / scale
 
 
 class Family:

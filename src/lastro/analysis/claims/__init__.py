@@ -80,28 +80,25 @@ class Judgement:
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
-    """Judge each claim, in the order of the file, by the rule in this module's docstring."""
-    return judge_by(claims, [report], lambda claim: _effects(claim, report))
-
-
-def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim in this campaign.
+    """Judge each claim, in the order of the file, by the rule in this module's docstring.
 
     An emulated guest does not have the speed of a host. So a claim about a level is untestable in it, and effects on a
-    metric that depends on the speed of a processor are marked as incomparable.
-
-    Raises: Untestable if the campaign lacks the data."""
+    metric that depends on the speed of a processor are marked as incomparable."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
         emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
-    statement = claim.statement
-    if statement.limits and emulated:
-        raise Untestable(emulated)
-    effects = measured_effects(report, statement.metrics, partial(statement.effects, claim))
-    unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
-    if emulated and depends_on_speed(unit):
-        return replace(effects, parts=tuple(replace(part, incomparable=emulated) for part in effects.parts))
-    return effects
+
+    def effects(claim: Claim) -> ClaimEffects:
+        statement = claim.statement
+        if statement.limits and emulated:
+            raise Untestable(emulated)
+        measured = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+        unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
+        if emulated and depends_on_speed(unit):
+            return replace(measured, parts=tuple(replace(part, incomparable=emulated) for part in measured.parts))
+        return measured
+
+    return judge_by(claims, [report], effects)
 
 
 _EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")

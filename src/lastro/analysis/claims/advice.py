@@ -45,7 +45,12 @@ def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[Cla
 
 
 def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
-    if judgement.verdict == "not distinguishable here" and not _is_tested_by_its_interval(judgement):
+    # Blocks can only be predicted if the tests of a claim reject exactly if an interval excludes a bound. The tests of
+    # recoveries and extremes do not.
+    claim, part = judgement.claim, judgement.part
+    is_direction = part is not None and part.measure in ("ratio", "difference") and not claim.statement.states_figure
+    is_by_interval = is_direction or claim.statement.limits is not None or claim.statement.is_equivalence(claim)
+    if judgement.verdict == "not distinguishable here" and not is_by_interval:
         return ClaimAdvice(judgement, None, None, Note(_NO_PREDICTION))
     parts = [*_open_parts(judgement, alpha)]
     known = [part for part in parts if part is not None]
@@ -57,16 +62,6 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
 
     likely, sure = (least_blocks(decided, chance, judgement.n_blocks + 1) for chance in (LIKELY, SURE))
     return ClaimAdvice(judgement, likely, sure)
-
-
-def _is_tested_by_its_interval(judgement: Judgement) -> bool:
-    """Return whether the tests of a claim reject exactly if an interval excludes a bound.
-
-    Only then can blocks be predicted. The tests of recoveries and extremes do not."""
-    claim, part = judgement.claim, judgement.part
-    is_bounded = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
-    is_direction = part is not None and part.measure in ("ratio", "difference")
-    return is_bounded or (is_direction and not claim.statement.states_figure)
 
 
 def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None]:

@@ -131,7 +131,10 @@ def _check_published(claim: Claim, study: Study) -> None:
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")
     _check_tolerance(published)
-    _check_sign(published, claim.direction)
+    effects = [published.ratio and published.ratio - 1, published.difference]
+    is_higher = [effect > 0 for effect in effects if effect is not None]
+    if claim.direction is not None and (claim.direction != "higher") in is_higher:
+        raise FieldError(f"the figure contradicts the direction {shown(claim.direction)}")
     if published.difference is not None:
         check_unit(published.unit, statement.metric, study)
 
@@ -146,14 +149,6 @@ def _check_tolerance(published: PublishedFigure) -> None:
             f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
             "with it, almost any effect would be near the figure: give a smaller one",
         )
-
-
-def _check_sign(published: PublishedFigure, direction: str | None) -> None:
-    """Raise FieldError for a figure that contradicts the direction, such as 'higher' with a ratio below 1."""
-    signs = [] if published.ratio is None else [published.ratio - 1]
-    signs += [] if published.difference is None else [published.difference]
-    if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
-        raise FieldError(f"the figure contradicts the direction {shown(direction)}")
 
 
 def _check_stand_in(
