@@ -58,8 +58,7 @@ MANY_LOST = 0.10  # if a cell lost a larger fraction of its finished trials, its
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
     """Build the results of a campaign, finished or not.
 
-    With `all_metrics`, the results include all metrics that the trials measured, not only the metrics that the study
-    lists."""
+    With `all_metrics`, the results include all measured metrics, not only those that the study lists."""
     study, data = data.study, _split_by_segment(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]

@@ -123,8 +123,7 @@ class MetricCells:
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
         """Return {label of a measured stratum: the weights of each side's mean}, and the number of all strata.
 
-        A label has the levels in which strata differ; it is empty for a single stratum. Raises: Untestable if no
-        stratum was measured."""
+        A label has the levels in which strata differ; it is empty for a single stratum. Raises: as `sides`."""
         strata, total = self.strata(sides, at)
         labels = condition_labels(strata, self.factors)
         by_label = {label: mean_weights([rows]) for label, rows in zip(labels, strata.values(), strict=True)}
@@ -160,8 +159,7 @@ class MetricCells:
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        It may lie above if a mean with a positive weight is only a lower bound, and below if one with a negative weight
-        is."""
+        It may lie above if a mean with a positive weight is only a lower bound, below if one with a negative one is."""
         unbounded = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in unbounded), any(weight < 0 for weight in unbounded)
 

@@ -128,8 +128,7 @@ def larger_contrast(label: str, upper: Weights, lower: Weights, cells: Compariso
 def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, a, is farther from zero than another, b, regardless of their signs.
 
-    |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p-value counts (Berger
-    1982)."""
+    |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p counts (Berger 1982)."""
     apart = cells.sum_of_means(minus(upper, lower))
     together = cells.sum_of_means(weighted_sum([(upper, 1.0), (lower, 1.0)]))
     signs = [math.copysign(1.0, cells.sum_of_means(weights).value or 0.0) for weights in (upper, lower)]

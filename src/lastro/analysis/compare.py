@@ -73,8 +73,7 @@ def compare(
     study. With `margins`, the gate judges the cells. With `fail_changed_host`, the gate also fails if a fact about the
     host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
 
-    Raises: InputError if A and B are not campaigns of one study, if they are copies, or if a metric or fact is
-    unknown."""
+    Raises: InputError if A and B are not campaigns of one study, for copies, and for an unknown metric or fact."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)

@@ -132,8 +132,7 @@ class UnmatchedTreatments:
 class CampaignDifference(NamedTuple):
     """A difference between the campaigns in provenance, settings or design.
 
-    `what` names the item that differs. `a` and `b` are its values in campaigns A and B; None where a campaign does not
-    have the item."""
+    `what` names the item that differs. `a` and `b` are its values in campaigns A and B; None if a campaign lacks it."""
 
     kind: Literal["provenance", "profile", "setting", "design"]
     what: str

@@ -2,8 +2,7 @@
 
 A curve has a line for each platform and a panel for each combination of the other factors. The numbers on its
 horizontal axis are the levels of a factor, as in `"instrument.threads" = [1, 1000]`, or the values of an option inside
-the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. Texts such as 300M and 16K are
-numbers, too."""
+the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. 300M and 16K are numbers, too."""
 
 from __future__ import annotations
 

@@ -85,8 +85,7 @@ class DoseRow:
 class UnequalDoses:
     """Two platforms on which one neighbour, with equal isolation, used different amounts of a quantity.
 
-    `less` is the row of the platform on which the neighbour used less of `quantity`, and `more` the row of the other
-    platform."""
+    `less` is the row of the platform on which the neighbour used less of `quantity`, and `more` the other row."""
 
     less: DoseRow
     more: DoseRow

@@ -69,8 +69,7 @@ def level_effects(
 def with_marks(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
     """Return the effects, each with the kinds of marks on the values from which it is computed.
 
-    These are the values of treatments that have the level or the reference level of the effect, and its `given`
-    levels."""
+    These are the values of treatments with the level or the reference level of the effect, and its `given` levels."""
     if not any(cell.marks for cell in view.cells):
         return tuple(effects)
     marked = []

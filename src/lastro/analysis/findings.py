@@ -5,8 +5,7 @@ on the first metric, a finding on each further metric, and the treatments and va
 factors come from two families of comparisons: the main effects of a metric, and the pairs of levels without the
 reference (`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs
 if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within the
-metric's margin: the margin in the study, or else `ALIKE`. All other levels are undecided. Pure: it takes the results of
-a campaign and returns findings."""
+metric's margin: the margin in the study, or else `ALIKE`. All other levels are undecided. Pure."""
 
 from __future__ import annotations
 

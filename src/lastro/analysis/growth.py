@@ -30,8 +30,7 @@ Size = tuple[int, ...]  # in the order of the factor's measures
 class SizeRelation:
     """The relation of a metric to one measure of size, such as the number of routers.
 
-    With two sizes, `ratio` is the ratio of the larger size to the smaller. With more, `line` is the line through the
-    means."""
+    With two sizes, `ratio` is the ratio of the larger size to the smaller. With more, `line` is through the means."""
 
     ratio: float | None
     line: Line | None

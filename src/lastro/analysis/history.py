@@ -157,8 +157,7 @@ def alpha_of_each(n_series: int) -> float:
 def judge_history(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
     """Look for changes in the series of one metric (empty: all metrics) of the treatments with the levels `where`.
 
-    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a metric, factor or level that the
-    history lacks."""
+    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for what the history lacks."""
     all_series = list(_all_series(history))
     names = sorted({series.metric.name for series in all_series})
     if metric and metric not in names:

@@ -2,8 +2,7 @@
 
 The effects are computed like those of claims: from statements of comparison and recovery, with the contrasts and
 intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and costs of
-isolation. The intervals of a family are simultaneous, so that any of them may be reported. Pure: it takes the results
-of a campaign and returns effects."""
+isolation. The intervals of a family are simultaneous, so that any of them may be reported. Pure."""
 
 from __future__ import annotations
 

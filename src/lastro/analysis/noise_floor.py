@@ -57,8 +57,7 @@ class MetricFloor:
 class BetweenCampaigns:
     """The spread between equal campaigns of this host, by metric; metrics without means above zero are absent.
 
-    `campaigns` is the number of campaigns. The first began at `first_utc`, the last at `last_utc`; None if not
-    known."""
+    `campaigns` is the number of campaigns. The first began at `first_utc`, the last at `last_utc`, if known."""
 
     campaigns: int
     first_utc: str | None
@@ -120,8 +119,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
 def stored_floors(kept: Any) -> dict[str, Floor]:
     """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty if it stored none.
 
-    `kept` is the stored document (`CampaignResults.noise_floor`). Metrics whose floor is unknown or negative are left
-    out."""
+    `kept` is the stored document (`CampaignResults.noise_floor`). Unknown and negative floors are left out."""
     if not kept or kept["blocks"] < 1:
         return {}
     floors = {name: metric.get("floor") for name, metric in kept["metrics"].items()}

@@ -85,8 +85,7 @@ def anova(
     factor. Interactions are of up to `order` factors (default: all). An effect is adjusted for all effects that do not
     contain it (Type II). Degrees of freedom that empty cells take away are dropped, with a note. With `log`, the
     logarithms of the values are fitted, for effects that multiply. `repeats` returns whether an effect, a collection of
-    factors, is the same contrast of these values as an earlier effect, as in a fractional factorial; such an effect
-    gets no line.
+    factors, is the same contrast of these values as an earlier effect, as in a fractional factorial, and gets no line.
 
     Raises: ValueError without values, for non-finite values, for unequal lengths, and with `log` for values that are
     not above zero."""

@@ -146,8 +146,7 @@ class BlockModel:
 
         The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, plus
         what rounding may have added. The ratio is None if `to` is zero; the interval is None if `to` is not
-        distinguishable from zero. The confidence of the interval is NaN: only the caller knows it, since it depends on
-        `critical`."""
+        distinguishable from zero. The confidence of the interval is NaN: only the caller knows it."""
         fit, _ = self._fit_and_sum(minus(of, to))
         value, interval = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
         if interval is not None and self.is_bounded_by_zero(of) and self.is_bounded_by_zero(to):

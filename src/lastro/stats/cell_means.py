@@ -48,8 +48,7 @@ class MetricTrials:
 class MeanDraws:
     """Draws from the posterior of all means, and of the value of one more trial in each cell.
 
-    `size` is the shape of the draws of a metric: (draw, candidate, condition). A cell without values is NaN in all
-    draws."""
+    `size` is the shape of the draws of a metric: (draw, candidate, condition). A cell without values is NaN."""
 
     def __init__(self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], seed: int = SEED) -> None:
         self._rng = np.random.default_rng(seed)

@@ -7,8 +7,7 @@ single outlier is not a change, and a change among the newest `FEWEST - 1` value
 
 The usual method for such series is E-divisive with permutations, which does not need normal values. But its p for n
 values cannot be less than 2 divided by the number of ways to draw three of them, 0.007 for n = 13: a short history
-could not show any change at the error rates that are needed here. The values of a history are means, which are nearly
-normal.
+could not show any change at the error rates that are needed here. The values of a history are means, nearly normal.
 
 Sources: Scott and Knott (1974), A cluster analysis method for grouping means; Worsley (1979), On the likelihood ratio
 test for a shift in location of normal populations; Hansen (2000), Sample splitting and threshold estimation, for the

@@ -63,8 +63,7 @@ def compare(
     """Compare the first side of each pair with the second; all comparisons together are one family.
 
     A side is {cell: weight}, with weights that sum to 1. A pair of empty sides gives a comparison without values, which
-    does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for a cell without
-    values."""
+    does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for unknown cells."""
     gaps = [model.estimate(minus(of, to)) if model.log else model.difference(of, to) for of, to in sides]
     judged = judge(gaps, confidence, planned=planned)
     return tuple(

@@ -71,8 +71,7 @@ class GateTest:
     def least_found(self) -> float:
         """The least true loss that would have been found with a power of 80 % (`gate_power.POWER`).
 
-        It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms to
-        compute."""
+        It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms."""
         precision = self.candidate.precision
         loss = precision.least_found(self.margin, self.alpha) if precision else None
         return math.inf if loss is None else loss

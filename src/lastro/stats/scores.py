@@ -41,8 +41,7 @@ class Scores:
 
     `goodness[study][candidate]` is a ratio with its interval, above 1 if the candidate is better; None if it was not
     measured in every condition, or if only bounds are known. `scores` has the ratio of each candidate over all studies
-    with a weight. `best` has for each candidate the probability that its score is the highest; the reference does not
-    compete."""
+    with a weight. `best` has the probability of each candidate of the highest score, without the reference."""
 
     goodness: tuple[tuple[Estimate | None, ...], ...]
     scores: tuple[Estimate | None, ...]
