@@ -7,7 +7,7 @@ changes of the sentinel itself are changes of the host. All judged series share 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, takewhile
@@ -221,18 +221,15 @@ def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]
     in the order in which they were added, so a later point never changes the group of an earlier one."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
-        group = next((group for group in groups if _are_comparable(group[-1], point)), None)
-        if group is None:
-            groups.append([point])
+        for group in groups:
+            last = group[-1].settings
+            is_same_study = _study_on_host(group[-1]) == _study_on_host(point)
+            if is_same_study and all(last.get(name, value) == value for name, value in point.settings.items()):
+                group.append(point)
+                break
         else:
-            group.append(point)
+            groups.append([point])
     return groups
-
-
-def _are_comparable(first: HistoryPoint, second: HistoryPoint) -> bool:
-    common = first.settings.keys() & second.settings.keys()
-    same_constants = all(first.settings[name] == second.settings[name] for name in common)
-    return same_constants and _study_on_host(first) == _study_on_host(second)
 
 
 def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
@@ -301,24 +298,15 @@ def _with_changes(
         cause = "host"
     elif series.sentinel is not None:
         cause = "software"
-    changes = tuple(
-        HistoryChange(
-            point,
-            verdict_on_change(series.metric, 2.0 if point.after > point.before else 0.5),
-            cause,
-            tuple(fact_changes(series.points[point.first - 1 : point.last + 1])),
-            _acknowledgement(series.points[point.first : point.last + 1], remarks),
-        )
-        for point in change_points(series.judged, alpha, CONFIDENCE)
-    )
+    changes = []
+    for point in change_points(series.judged, alpha, CONFIDENCE):
+        verdict = verdict_on_change(series.metric, 2.0 if point.after > point.before else 0.5)
+        facts = tuple(fact_changes(series.points[point.first - 1 : point.last + 1]))
+        moments = {at.measured_utc for at in series.points[point.first : point.last + 1]}
+        acknowledging = (remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments)
+        changes.append(HistoryChange(point, verdict, cause, facts, next(acknowledging, None)))
     muted = muting[-1] if muting and muting[-1].kind == "muted" else None
-    return replace(series, changes=changes, is_sentinel=is_sentinel, muted=muted)
-
-
-def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRemark]) -> HistoryRemark | None:
-    """Return the first remark that acknowledges a change at one of these points; None without one."""
-    moments = {point.measured_utc for point in points}
-    return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
+    return replace(series, changes=tuple(changes), is_sentinel=is_sentinel, muted=muted)
 
 
 def _known_levels(wanted: Wanted, all_series: Sequence[HistorySeries]) -> dict[str, frozenset[str]]:

@@ -150,7 +150,12 @@ def judge_variants(report: CampaignResults, test: VariantTest, looks: Sequence[L
     confidence = report.study.design.confidence
     if first_step:
         confidence = confidence_at(first_step, test.last_look, confidence)
-    pairs = _with_changes(view, pairs, confidence)
+    comparable = [number for number, pair in enumerate(pairs) if not pair.missing]
+    if view.model is not None and comparable:
+        cells = [pairs[number].cells for number in comparable]
+        changes = variant_changes(view.model, cells, _better(view.metric), confidence)  # one family
+        of_pairs = dict(zip(comparable, changes, strict=True))
+        pairs = [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
     if raised is not None and looks[-1].stop:
         pairs = _confirm(view, pairs, raised)
     elif report.study.test != test:  # the campaign had no looks at this question, so its blocks need no confirmation
@@ -177,28 +182,13 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
         if base is None:
             continue
         for variant, row in by_variant.items():
-            label = " · ".join(str(row.treatment.levels[name]) for name in shown)
-            pairs.append(VariantPair(variant, label, row, base, missing=_missing(view, row, base, variant, reference)))
+            label, missing = " · ".join(str(row.treatment.levels[name]) for name in shown), None
+            for name, side in ((reference, base), (variant, row)):
+                cell = view.of(side)
+                if not cell.points or cell.bounded:
+                    missing = name, "bounded" if cell.bounded else side.reason or side.status
+            pairs.append(VariantPair(variant, label, row, base, missing=missing))
     return reference, pairs
-
-
-def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> tuple[str, str] | None:
-    """Return (name of the side that cannot be compared, the reason); None if both sides can be compared."""
-    for name, side in ((variant, row), (reference, base)):
-        cell = view.of(side)
-        if not cell.points or cell.bounded:
-            return name, "bounded" if cell.bounded else side.reason or side.status
-    return None
-
-
-def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: float) -> list[VariantPair]:
-    """Return the pairs, with the change of each pair that can be compared; all changes are one family."""
-    comparable = [number for number, pair in enumerate(pairs) if not pair.missing]
-    if view.model is None or not comparable:
-        return list(pairs)
-    cells = [pairs[number].cells for number in comparable]
-    of_pairs = dict(zip(comparable, variant_changes(view.model, cells, _better(view.metric), confidence), strict=True))
-    return [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
 
 
 def _confirm(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> list[VariantPair]:

@@ -146,7 +146,12 @@ class _Plan:
         notes = [Note(ONE_LEVEL, factor=name) for name in columns if name not in varying]
         freedom = {name: int(columns[name].max()) for name in varying}
         wanted = len(varying) if order is None else min(order, len(varying))
-        reach = _feasible_order(freedom, wanted)
+        reach, n_columns = wanted, 0
+        for size in range(1, wanted + 1):
+            n_columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
+            if size > 1 and n_columns > MOST_COLUMNS:
+                reach = size - 1
+                break
         if reach < wanted:
             notes.append(Note(TOO_MANY, order=reach))
         has_block = block is not None and len(set(block)) > 1
@@ -177,16 +182,6 @@ class _Plan:
     def freedom(self, term: int) -> int:
         """Return the degrees of freedom of a term when no cell is empty."""
         return math.prod(int(self.codes[index].max()) for index in self.terms[term])
-
-
-def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
-    """Return the highest order of interactions, up to `order`, with at most `MOST_COLUMNS` columns in the model."""
-    columns = 0
-    for size in range(1, order + 1):
-        columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
-        if size > 1 and columns > MOST_COLUMNS:
-            return size - 1
-    return order
 
 
 def _effect(

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, Statement
 from lastro.analysis.claims.sentence import check_sentence
 from lastro.errors import did_you_mean
 from lastro.study.model import Level, Levels, Study
@@ -130,25 +130,20 @@ def _check_published(claim: Claim, study: Study) -> None:
         raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")
-    _check_tolerance(published)
-    effects = [published.ratio and published.ratio - 1, published.difference]
-    is_higher = [effect > 0 for effect in effects if effect is not None]
-    if claim.direction is not None and (claim.direction != "higher") in is_higher:
+    both = (published.ratio and published.ratio - 1, published.difference)
+    effects = [effect for effect in both if effect is not None]
+    is_share = published.share is not None
+    largest = 1.0 if is_share else abs(next(iter(effects), 0.0))
+    if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
+        raise FieldError(
+            f"the tolerance {published.tolerance:g} is larger than "
+            f"{'all of the loss' if is_share else 'the effect itself'}, {largest:g}",
+            "with it, almost any effect would be near the figure: give a smaller one",
+        )
+    if claim.direction is not None and any((effect > 0) != (claim.direction == "higher") for effect in effects):
         raise FieldError(f"the figure contradicts the direction {shown(claim.direction)}")
     if published.difference is not None:
         check_unit(published.unit, statement.metric, study)
-
-
-def _check_tolerance(published: PublishedFigure) -> None:
-    """Raise FieldError if the tolerance is larger than the published effect: almost any effect would agree with it."""
-    effect = published.difference if published.ratio is None else published.ratio - 1
-    largest = 1.0 if published.share is not None else abs(effect or 0.0)
-    if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
-        what = "all of the loss" if published.share is not None else "the effect itself"
-        raise FieldError(
-            f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
-            "with it, almost any effect would be near the figure: give a smaller one",
-        )
 
 
 def _check_stand_in(
