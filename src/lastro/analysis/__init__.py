@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.effects import baseline_comparisons, headline, main_effects, with_marks
+from lastro.analysis.effects import baseline_comparisons, factor_pairs, headline, main_effects, with_marks
 from lastro.analysis.factorial import analyse_variance, interactions, spread_notes
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
 from lastro.analysis.noise_floor import applicable_floor
-from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.notes import N_, Note
 

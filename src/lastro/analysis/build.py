@@ -38,10 +38,9 @@ from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, Metric
 from lastro.results.segments import split_blocks
-from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Estimate, Summary, alpha_of
+from lastro.stats.intervals import Estimate, Summary, alpha_of, describe_bounded, ratio_of_bounded
 from lastro.stats.ratios import as_baseline_ratio, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study

@@ -13,8 +13,7 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells, Untestable, Weights
-from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
-from lastro.stats.intervals import Bound, Estimate, alpha_of
+from lastro.stats.intervals import BOTH_ARE_BOUNDS, RATIO_IS_BOUND, Bound, Estimate, alpha_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import minus, weighted_sum
 from lastro.study.model import Levels

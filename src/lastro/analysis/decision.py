@@ -16,8 +16,7 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.host_facts import MACHINE, compare_members
-from lastro.analysis.requirement_checks import check_requirement
-from lastro.analysis.table_choice import TableChoice, is_under
+from lastro.analysis.table_choice import TableChoice, check_requirement, is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.results.members import campaigns_of_blocks

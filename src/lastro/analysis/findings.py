@@ -16,13 +16,12 @@ from itertools import combinations
 
 from lastro.analysis.build import common_levels
 from lastro.analysis.campaign import CampaignResults, Gap, MetricView
-from lastro.analysis.effects import main_effects
+from lastro.analysis.effects import LEAST_BLOCKS, factor_pairs, main_effects
 from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.metric_values import MetricValues, values_of
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.analysis.noise_floor import applicable_floor
-from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
 from lastro.results.additions import HOPS
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair

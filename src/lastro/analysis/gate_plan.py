@@ -18,8 +18,8 @@ from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
-from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
+from lastro.stats.margins import POWER, Precision
 from lastro.stats.moderation import moderated_variances
 from lastro.stats.sampled_mean import CampaignSpread, SampledMean
 from lastro.stats.simultaneous import least_blocks

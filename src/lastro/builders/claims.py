@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, Verdict, tally
-from lastro.analysis.claims.by_blocks import VerdictsAfter
+from lastro.analysis.claims.advice import VerdictsAfter
 from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Table, Text, Title
 from lastro.words.campaign import premises
 from lastro.words.claims import (

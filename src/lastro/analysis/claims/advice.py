@@ -1,5 +1,6 @@
-"""How many blocks would decide on the claims that a campaign leaves open. Pure.
+"""How many blocks would decide on the claims that a campaign leaves open, and the verdicts after its first blocks.
 
+Pure.
 A claim is decided if the interval of each of its open parts excludes the values at which the verdict would change: zero
 effect for a direction, the margin of an equivalence, the ends of a figure's tolerance. `stats.simultaneous` predicts
 with which probability more blocks have this result. The correction for other claims is assumed to stay the same."""
@@ -8,15 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastro.analysis.advice import LIKELY, SURE
+from lastro.analysis.build import build_report
 from lastro.analysis.claim_effects import Measure
-from lastro.analysis.claims import Judgement, judged_measure, magnitude_agrees, tolerated
+from lastro.analysis.claims import Judgement, Verdict, judge, judged_measure, magnitude_agrees, tolerated
 from lastro.stats.intervals import Estimate, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.simultaneous import Outlook, least_blocks
 
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claims
+    from lastro.results.read import CampaignData
+
+_MOST_SHOWN = 12  # numbers of blocks
 _NO_PREDICTION = N_("its test is not that of one interval, so no number of blocks is predicted")
 _NO_SPREAD = N_("its spread is not known")
 
@@ -111,3 +119,34 @@ def _open_part(
         finite = [math.log(end) for end in finite if end > 0]
     error = (high - low) / 2 / t_quantile(estimate.interval.confidence, estimate.df)
     return (Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictsAfter:
+    """The judgements on the claims of a file by the first `n_blocks` blocks of a campaign."""
+
+    n_blocks: int
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """{id of the claim: verdict}"""
+        return {judgement.claim.id: judgement.verdict for judgement in self.judgements}
+
+
+def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfter, ...]:
+    """Judge the claims by the first 2, 3, ... blocks of a campaign, each time as if it had ended there.
+
+    There are at most `_MOST_SHOWN` numbers, spread evenly from 2 to all blocks."""
+    blocks = sorted({attempt.block for attempt in data.attempts})
+    numbers: Sequence[int] = range(2, len(blocks) + 1)
+    if len(numbers) > _MOST_SHOWN:
+        step = (len(numbers) - 1) / (_MOST_SHOWN - 1)
+        numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
+    after = []
+    for n in numbers:
+        attempts = [attempt for attempt in data.attempts if attempt.block in blocks[:n]]
+        trials = [trial for trial in data.trials if trial.block in blocks[:n]]
+        report = build_report(replace(data, attempts=attempts, trials=trials), all_metrics=True)
+        after.append(VerdictsAfter(n, judge(claims, report)))
+    return tuple(after)
