@@ -1,4 +1,4 @@
-"""Effects on a metric: of levels and pairs of levels, over the other factors, and of treatments against baselines."""
+"""Effects on a metric: of levels and pairs of levels over others, and of treatments against baselines."""
 
 from __future__ import annotations
 
