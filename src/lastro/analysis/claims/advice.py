@@ -2,7 +2,8 @@
 
 A claim is decided if the interval of each of its open parts excludes the values at which the verdict would change: zero
 effect for a direction, the margin of an equivalence, the ends of a figure's tolerance. `stats.simultaneous` predicts
-with which probability more blocks have this result. The correction for other claims is assumed to stay the same. Pure."""
+with which probability more blocks have this result. The correction for other claims is assumed to stay the same.
+Pure."""
 
 from __future__ import annotations
 
