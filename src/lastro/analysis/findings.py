@@ -3,7 +3,7 @@
 The findings are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor
 on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
 factors come from two families of comparisons: the main effects of a metric, and the pairs of levels without the
-reference (`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs
+reference. The intervals of each family are simultaneous, so that any of them may be reported. A level differs
 if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within the
 metric's margin: the margin in the study, or else `ALIKE`. All other levels are undecided. Pure."""
 
