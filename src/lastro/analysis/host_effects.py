@@ -141,7 +141,7 @@ class HostCells:
         The `difference` of the result is on logarithms. Raises: Untestable if fewer than three hosts have a ratio."""
         pooled = self._pool(of, to)
         logs, critical = pooled.estimate, t_quantile(self.confidence, pooled.df)
-        return MeanComparison(mean_ratio(pooled), logs, logs.p, logs.p, pooled.error, critical, log=True)
+        return MeanComparison(logs.mapped(exponential), logs, logs.p, logs.p, pooled.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -156,7 +156,7 @@ class HostCells:
         if pooled := self.pooled(effects):
             return pooled
         reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
-        raise Untestable(too_few_hosts(effects), *reasons)
+        raise Untestable(too_few_hosts(sum(effect.effect is not None for effect in effects)), *reasons)
 
     def sum_of_means(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
@@ -186,7 +186,7 @@ class HostCells:
                 gains.append(gain.value / size)
         if len(gains) < FEWEST:
             reasons_once = dict.fromkeys(why for reasons in self._lacking.values() for why in reasons)
-            raise Untestable(_too_few(len(gains)), *reasons_once)
+            raise Untestable(too_few_hosts(len(gains)), *reasons_once)
         return estimate_recovery(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
@@ -210,20 +210,11 @@ _NOT_A_RATIO = N_(
 )
 
 
-def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
-    """Return the reason why these effects are not pooled: too few hosts have one."""
-    return _too_few(sum(effect.effect is not None for effect in effects))
-
-
-def _too_few(n: int) -> Note:
+def too_few_hosts(n: int) -> Note:
+    """Return the reason why the effects of `n` hosts are not pooled."""
     return Note(
         N_("too few hosts have this effect: {n}; it takes {fewest} to show how much hosts differ"), n=n, fewest=FEWEST
     )
-
-
-def mean_ratio(pooled: PooledMean) -> Estimate:
-    """Return the pooled mean as a ratio, with its interval; its `n` counts hosts."""
-    return pooled.estimate.mapped(exponential)
 
 
 def _weights_of(by_host: Mapping[int, Strata], keys: Sequence[Key]) -> list[Weights]:

@@ -17,7 +17,7 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
-from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
+from lastro.analysis.host_effects import HostCells, HostEffect, too_few_hosts
 from lastro.analysis.host_facts import MACHINE, RANDOMIZATION, USUAL, named_facts
 from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.errors import InputError, did_you_mean
@@ -71,8 +71,8 @@ class PooledEffect:
 
     @property
     def mean(self) -> Estimate | None:
-        """The mean ratio over hosts."""
-        return mean_ratio(self.pooled) if self.pooled else None
+        """The mean ratio over hosts; its `n` counts hosts."""
+        return self.pooled.estimate.mapped(exponential) if self.pooled else None
 
     @property
     def prediction(self) -> Interval | None:
@@ -204,7 +204,7 @@ def _effect(
         all_strata=all_strata,
         pooled=pooled,
         between_hosts=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
-        absent_because=() if pooled else (too_few_hosts(hosts),),
+        absent_because=() if pooled else (too_few_hosts(len(measured)),),
     )
 
 

@@ -62,13 +62,6 @@ class Anova:
     n: int  # number of values
     notes: tuple[Note, ...]  # on aliased and untestable effects
 
-    def effect(self, *factors: str) -> Effect:
-        """Return the effect of these factors, named in any order. Raises: KeyError when the model has none."""
-        for effect in self.effects:
-            if set(effect.factors) == set(factors):
-                return effect
-        raise KeyError(" × ".join(factors))
-
 
 def anova(
     values: Sequence[float],
