@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from lastro.analysis.build import common_levels
 from lastro.analysis.campaign import CampaignResults, Gap, MetricView
@@ -95,11 +94,8 @@ class MetricFindings:
     @property
     def differing(self) -> list[Effect]:
         """The levels that differ from their reference, farthest first; if none does, other differing pairs."""
-        with_reference, others = list[Effect](), list[Effect]()
-        for factor in self.compared:
-            with_reference += [(factor, level, factor.reference) for level in factor.others]
-            pairs = [(level, to) for to, level in combinations(factor.others, 2)]
-            others += [(factor, level, to) for level, to in pairs if (level, to) in factor.pairs]
+        with_reference = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
+        others = [(factor, level, to) for factor in self.compared for level, to in factor.in_order]
         for effects in (with_reference, others):
             differing = [(factor, level, to) for factor, level, to in effects if factor.of(level, to).differs]
             if differing:

@@ -223,8 +223,6 @@ def describe_bounded(
     Without bounded values, the result is as from `describe`. With `widths`, the true value i lies between values[i] and
     values[i] + widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the
     interval of the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
-    if widths and len(widths) != len(values):
-        raise ValueError(f"{len(widths)} widths of {len(values)} values")
     n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
     summary = describe(values, confidence, step, non_negative=non_negative)
     lower = summary.interval
