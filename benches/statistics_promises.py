@@ -25,13 +25,12 @@ import numpy.typing as npt
 from scipy import stats
 
 from lastro.analysis.effects import main_effects
-from lastro.analysis.factorial import analyse_variance
-from lastro.analysis.interactions import interactions
+from lastro.analysis.factorial import analyse_variance, interactions
 from lastro.analysis.metric_values import MetricValues
-from lastro.stats.adjust import holm
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import MeanComparison, compare, sum_of_model_means
-from lastro.stats.scaling import bend_weights, slope_weights
+from lastro.stats.families import holm
+from lastro.stats.weights import bend_weights, slope_weights
 from lastro.study.fraction import Fraction
 
 Values = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.stats.adjust import benjamini_hochberg, holm
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
+from lastro.stats.families import benjamini_hochberg, holm
 from lastro.stats.student import least_paired_p, least_unpaired_p
 
 from ..support.products import combinations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.sampled_mean import CampaignSpread, SampledMean, spread_between

@@ -66,7 +66,7 @@ def test_a_main_effect_of_equally_noisy_cells_has_the_f_of_the_analysis_of_varia
     cells = {p + k: {b: rng.gauss(10 + b, 1) for b in range(6)} for p, k in levels}
     values = [value for own in cells.values() for value in own.values()]
     factors = {"p": [p for p, _ in levels for _ in range(6)], "k": [k for _, k in levels for _ in range(6)]}
-    expected = anova(values, factors, block=list(range(6)) * 6).effect("k")
+    _, _, expected, _ = anova(values, factors, block=list(range(6)) * 6).effects  # of block, p, k, p × k
     estimate = fitted(cells).linear.estimate({p + k: (1 if k == "x" else -1) / 3 for p, k in levels})
     assert expected.f is not None and estimate.error is not None
     t_squared = (estimate.value / estimate.error) ** 2

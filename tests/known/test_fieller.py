@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from lastro.stats._fieller import ends_of_ratio
 from lastro.stats.intervals import t_quantile
-from lastro.stats.ratios import paired_ratio, ratio_to_baseline, unpaired_ratio
+from lastro.stats.ratios import ends_of_ratio, paired_ratio, ratio_to_baseline, unpaired_ratio
 
 
 def sample(mean: float, sd: float, n: int = 6) -> list[float]:

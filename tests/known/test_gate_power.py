@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lastro.stats.gate_power import Precision
-from lastro.stats.margins import GateCandidate, gate, ratio_test
+from lastro.stats.margins import GateCandidate, Precision, gate, ratio_test
 from lastro.stats.sampled_mean import SampledMean
 
 from ..support.products import combinations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benches import statistics_promises as promises
 
-from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
+from lastro.stats.weights import bend_weights, intercept_weights, slope_weights
 
 # NIST, Statistical Reference Datasets, linear regression: Norris (observed data, 36 points), as pairs of y and x.
 NORRIS = """

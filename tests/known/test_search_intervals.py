@@ -12,9 +12,8 @@ from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import METRICS
 from lastro.scenarios.load.search import Bounds, GoalInterval, Probe, binary
 from lastro.stats.block_model import BlockModel
-from lastro.stats.censored import describe_bounded
 from lastro.stats.contrasts import MeanComparison, compare_one
-from lastro.stats.intervals import describe
+from lastro.stats.intervals import describe, describe_bounded
 from lastro.stats.sampled_mean import SampledMean
 
 from ..support.products import combinations

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lastro.analysis.effects import main_effects
+from lastro.analysis.effects import factor_pairs, main_effects
 from lastro.analysis.metric_values import MetricValues
-from lastro.analysis.pairs import factor_pairs
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 

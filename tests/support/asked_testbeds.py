@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from lastro.analysis.testbed_groups import AskedTestbed
+from lastro.analysis.host_facts import AskedTestbed
 
 ROLES = {role: {"reached": "root@h", "cpu_set": "all", "links": {}} for role in ("client", "dut", "server")}
 PROVENANCE: dict[str, Any] = {

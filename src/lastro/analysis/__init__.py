@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.effects import baseline_comparisons, headline, main_effects, with_marks
-from lastro.analysis.factorial import analyse_variance, spread_notes
-from lastro.analysis.interactions import interactions
+from lastro.analysis.effects import baseline_comparisons, factor_pairs, headline, main_effects, with_marks
+from lastro.analysis.factorial import analyse_variance, interactions, spread_notes
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.metric_values import values_of
 from lastro.analysis.model import Analysis, MetricAnalysis, TwoModes
 from lastro.analysis.noise_floor import applicable_floor
-from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.notes import N_, Note
 
@@ -72,10 +70,7 @@ def _two_modes(view: MetricView) -> TwoModes | None:
     if mode is None:
         return None
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
-    counts = []
-    for row, cell in exact:
-        in_second_mode = mode.trials.get(row.treatment.index, frozenset())
-        counts.append((row.treatment, len(in_second_mode), len(cell.points)))
+    counts = [(row.treatment, len(mode.trials.get(row.treatment.index, ())), len(cell.points)) for row, cell in exact]
     return TwoModes(
         n=mode.n,
         trials=sum(len(cell.points) for _, cell in exact),

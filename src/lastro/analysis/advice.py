@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView, Row
 from lastro.results.samples import Metric
@@ -19,6 +19,7 @@ from lastro.stats.contrasts import log_ratio
 from lastro.stats.intervals import t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.resolution import rounding_of_mean
+from lastro.stats.simultaneous import most_blocks
 from lastro.stats.stopping import relative_half_width
 
 if TYPE_CHECKING:
@@ -88,14 +89,12 @@ class Advice:
         """The blocks that suffice with probability `LIKELY` for each metric whose spread is known.
 
         None if the spread of no metric is known, or if a metric needs more than a million blocks."""
-        return _most([metric.blocks.likely.blocks for metric in self.metrics if metric.blocks])
+        return most_blocks([metric.blocks.likely.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def sure_blocks(self) -> int | None:
-        """The blocks that suffice with probability `SURE`, for each metric whose spread is known.
-
-        None as for `likely_blocks`."""
-        return _most([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
+        """The blocks that suffice with probability `SURE`; as for `likely_blocks`."""
+        return most_blocks([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -110,12 +109,6 @@ class Advice:
     def duration_s(self, blocks: int | None) -> float | None:
         """Return the duration of this many blocks, in seconds; None if `blocks` or `block_s` is None."""
         return None if blocks is None or self.block_s is None else blocks * self.block_s
-
-
-def _most(blocks: Sequence[int | None]) -> int | None:
-    """Return the largest number; None if any is None, or if there are none."""
-    known = [n for n in blocks if n is not None]
-    return max(known) if known and len(known) == len(blocks) else None
 
 
 def advise(report: CampaignResults, precision: float | None = None) -> Advice:
@@ -142,9 +135,7 @@ def advise(report: CampaignResults, precision: float | None = None) -> Advice:
 
 
 def _block_s(report: CampaignResults, rows: Sequence[Row]) -> float | None:
-    """Return the duration in seconds of a block with these treatments; None before any trial has finished.
-
-    It is the mean time of a finished trial, including its invalid attempts, times the number of runnable treatments."""
+    """Return the seconds of a block with these treatments, by the mean time of finished trials; None before any."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in rows)
@@ -200,15 +191,9 @@ def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
 # Advice on a precision
 
 
-class _TreatmentInterval(NamedTuple):
-    """A treatment, by its label, with its interval in this campaign.
-
-    `half_width` is the relative half width of the interval. `interval` has the data with which `stats.blocks_needed`
-    predicts the width for other numbers of blocks; None if the noise of the treatment is not known."""
-
-    treatment: str
-    half_width: float
-    interval: PilotInterval | None
+# (label of a treatment, relative half width of its interval here, the interval for `stats.blocks_needed`; None if the
+# noise of the treatment is not known)
+_TreatmentInterval = tuple[str, float, "PilotInterval | None"]
 
 
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
@@ -256,7 +241,7 @@ def _ratios(view: MetricView) -> Iterator[_TreatmentInterval]:
         interval = None
         if gap is not None and gap.error is not None and ratio.df and critical is not None:
             interval = PilotInterval(gap.error, ratio.df, critical, gap.bias)
-        yield _TreatmentInterval(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
+        yield row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval
 
 
 def _means(view: MetricView) -> Iterator[_TreatmentInterval]:
@@ -273,4 +258,4 @@ def _means(view: MetricView) -> Iterator[_TreatmentInterval]:
             error = summary.sd / math.sqrt(summary.n)
             rounding = rounding_of_mean(summary.sd, view.step, summary.n, view.confidence)
             interval = PilotInterval(error / size, df, t_quantile(view.confidence, df), rounding / size)
-        yield _TreatmentInterval(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)
+        yield row.treatment.label, relative_half_width(summary.mean, summary.interval), interval

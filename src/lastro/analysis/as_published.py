@@ -101,8 +101,11 @@ class MatchedPublication:
 
 def match_publication(claims: Claims, report: CampaignResults) -> MatchedPublication:
     """Return the tables and figures of the publication from which the claims come, with the means of this campaign."""
-    figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
-    return MatchedPublication(tuple(_table(table, report) for table in claims.tables), figures)
+    known, tables = {metric.name: metric for metric in report.metrics}, []
+    for table in claims.tables:
+        rows = [tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows]
+        tables.append(MatchedTable(table, tuple(known.get(column.metric) for column in table.columns), tuple(rows)))
+    return MatchedPublication(tuple(tables), tuple(_figure(figure, claims, report) for figure in claims.figures))
 
 
 def measured_mean(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
@@ -119,16 +122,6 @@ def _matched_mean(cells: MetricCells, weights: Mapping[int, float], used: int, t
     return MatchedMean(cells.sum_of_means(weights), used, total, any(cells.slack(weights)))
 
 
-# Tables
-
-
-def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
-    known = {metric.name: metric for metric in report.metrics}
-    metrics = tuple(known.get(column.metric) for column in table.columns)
-    rows = [tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows]
-    return MatchedTable(table, metrics, tuple(rows))
-
-
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
     """Return the mean at the levels of a cell; levels that were not measured are replaced by their stand-ins."""
     from lastro.analysis.claims.claim import Statement  # imports pydantic
@@ -139,9 +132,6 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
     used = tuple(substitution for substitution in stand_in if substitution.published in stated_levels)
     mean = measured_mean(report, measured.metric, measured.at)
     return replace(mean, stand_in=used if mean.mean else ())
-
-
-# Figures
 
 
 def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResults) -> MatchedBars | MatchedLines:
@@ -205,9 +195,6 @@ def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels],
         for index, of_side in zip(measured, weights, strict=True)
     }
     return [common.get(index, here) for index, here in enumerate(separate)]
-
-
-# Marks
 
 
 def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:

@@ -1,8 +1,10 @@
-"""The dose (the level of a numeric factor) at which each candidate first breaks each service level. Pure."""
+"""The dose (the level of a numeric factor) at which each candidate breaks each service level, and the strictest limits.
+
+Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Row
@@ -12,7 +14,7 @@ from lastro.stats.breaking_point import breaking_points
 from lastro.stats.campaign_effects import linked
 from lastro.stats.intervals import Estimate
 from lastro.study.fraction import Fraction
-from lastro.study.model import Factor, Level
+from lastro.study.model import Factor
 from lastro.study.service_level import ServiceLevel, is_choice
 
 
@@ -37,9 +39,11 @@ def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     halved = Fraction.of(report.study).halved  # different doses of a halved factor never have equal conditions
     rows = [row for row in report.rows if is_under(report, row, decision.question.under)]
     for factor in report.varying:
-        doses = _doses(row.treatment.levels[factor.name] for row in rows)
-        if not is_choice(factor.name) and factor.name not in halved and doses:
-            yield from _broken_along(factor, doses, rows, decision)
+        levels = {row.treatment.levels[factor.name] for row in rows}
+        numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]
+        is_dose = len(numbers) == len(levels) >= 2
+        if is_dose and not is_choice(factor.name) and factor.name not in halved:
+            yield from _broken_along(factor, sorted(map(float, numbers)), rows, decision)
 
 
 def _broken_along(
@@ -71,8 +75,28 @@ def _broken_along(
                 yield BrokenLevel(factor.name, level, candidate, levels_text(given), (doses[0], doses[-1]), point)
 
 
-def _doses(levels: Iterable[Level]) -> Sequence[float]:
-    """Return the distinct levels in ascending order; empty unless there are two or more, and all are numbers."""
-    distinct = set(levels)
-    numbers = [level for level in distinct if isinstance(level, int | float) and not isinstance(level, bool)]
-    return sorted(map(float, numbers)) if len(numbers) == len(distinct) >= 2 else []
+@dataclass(frozen=True, slots=True)
+class StrictestLimit:
+    """The strictest limit of a service level that the recommended candidate holds almost surely.
+
+    `beyond` is (index, limit) of the other accepted candidate that holds the strictest limit of all; None if no other
+    candidate holds a stricter limit than the recommended one."""
+
+    level: ServiceLevel
+    limit: float
+    beyond: tuple[int, float] | None
+
+
+def strictest_limits(decision: SlaDecision) -> Iterator[StrictestLimit]:
+    """Yield the strictest limit for each service level; nothing without a recommended candidate."""
+    if (best := decision.choice.recommended) is None:
+        return
+    for number, level in enumerate(decision.question.levels):
+        ends = {}  # never looser than the limit itself, which a separate test shows for an accepted candidate
+        for at in decision.choice.accepted:
+            if (odds := decision.choice.odds[at].limits[number]) is not None:
+                _, low, high = odds.mean.spread
+                ends[at] = max(low, level.limit) if level.at_least else min(high, level.limit)
+        strictest = (max if level.at_least else min)(ends, key=ends.__getitem__)
+        is_stricter = ends[strictest] != ends[best]
+        yield StrictestLimit(level, ends[best], (strictest, ends[strictest]) if is_stricter else None)

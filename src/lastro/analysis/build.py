@@ -38,10 +38,9 @@ from lastro.grouping import by_key
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, Metric
 from lastro.results.segments import split_blocks
-from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Estimate, Summary, alpha_of
+from lastro.stats.intervals import Estimate, Summary, alpha_of, describe_bounded, ratio_of_bounded
 from lastro.stats.ratios import as_baseline_ratio, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
@@ -58,8 +57,7 @@ MANY_LOST = 0.10  # if a cell lost a larger fraction of its finished trials, its
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
     """Build the results of a campaign, finished or not.
 
-    With `all_metrics`, the results include all metrics that the trials measured, not only the metrics that the study
-    lists."""
+    With `all_metrics`, the results include all measured metrics, not only those that the study lists."""
     study, data = data.study, _split_by_segment(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
@@ -174,9 +172,7 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
 def _cells(
     metric: Metric, trials: Mapping[int, _Trials], confidence: float, campaigns: Mapping[int, int] | None
 ) -> tuple[dict[int, Cell], _MetricFit]:
-    """Return {treatment: cell} of one metric, and the fit of its values.
-
-    `campaigns` are {block: campaign} if there are several."""
+    """Return {treatment: cell} of one metric, and the fit; `campaigns` are {block: campaign} if there are several."""
     points = {
         index: _points(metric, treatment.valid, treatment.marks.get(metric.name, ()))
         for index, treatment in trials.items()
@@ -184,8 +180,7 @@ def _cells(
     values = {index: by_block(cell_points) for index, cell_points in points.items()}
     bounded = {index for index, cell_points in points.items() if any(point.at_least for point in cell_points)}
     exact = {index: cell_points for index, cell_points in points.items() if cell_points and index not in bounded}
-    references = {index: treatment.reference for index, treatment in trials.items()}
-    fit = _fit(metric, exact, references, confidence, campaigns)
+    fit = _fit(metric, exact, trials, confidence, campaigns)
     step = fit.model.step if fit.model else 0.0
     cells = {}
     for index, cell_points in points.items():
@@ -214,10 +209,7 @@ def _cells(
 
 
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_in_second_mode: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to a cell.
-
-    `n` is the number of values in the cell, and `n_in_second_mode` how many of them are in the second mode. `most` is
-    the number of values of the treatment or of its baseline, whichever has more."""
+    """Yield the marks that the analysis adds to a cell of `n` values; `most` is that of its treatment or baseline."""
     # A paired ratio has only the blocks with a trial of both.
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
@@ -231,19 +223,16 @@ def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_i
 def _fit(
     metric: Metric,
     exact: Mapping[int, Sequence[Point]],
-    references: Mapping[int, int],
+    trials: Mapping[int, _Trials],
     confidence: float,
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
-    """Fit a model to the exact values of a metric, and compare each treatment with its baseline, as one family.
-
-    `exact` is {treatment: points}. `references` is {treatment: its baseline, or the treatment itself if it has
-    none}."""
+    """Fit a model to the exact values of a metric, {treatment: points}, and compare treatments with their baselines."""
     from lastro.stats.modes import second_mode
 
     model = fit_model(metric, exact, campaigns)
-    pairs = [(index, references[index]) for index in exact if references[index] != index]
-    pairs = [(index, reference) for index, reference in pairs if reference in exact]
+    pairs = [(index, trials[index].reference) for index in exact]
+    pairs = [(index, reference) for index, reference in pairs if reference != index and reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     comparisons = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
     compared = {index: comparison for (index, _), comparison in zip(pairs, comparisons, strict=True)}
@@ -277,8 +266,7 @@ def decision_by_p(p_adjusted: float | None, alpha: float) -> Decision:
 def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
     """Return the values of a metric in the valid attempts of a treatment, in the order of blocks.
 
-    Empty if some attempts lack a value because the value was too large or too small to measure: the mean of the other
-    values would be biased."""
+    Empty if a value is absent because it was too large or too small: the mean of the others would be biased."""
     if values_lost_by_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()

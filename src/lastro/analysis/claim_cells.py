@@ -95,8 +95,7 @@ class MetricCells:
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
         self._points = {row.treatment.index: cell.points for row, cell in view}
-        values = {index: by_block(points) for index, points in self._points.items()}
-        self.values = comparable_cells(values)
+        self.values = comparable_cells({index: by_block(points) for index, points in self._points.items()})
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.exact = view.model
         self.used: set[int] = set()
@@ -124,8 +123,7 @@ class MetricCells:
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
         """Return {label of a measured stratum: the weights of each side's mean}, and the number of all strata.
 
-        A label has the levels in which strata differ; it is empty for a single stratum. Raises: Untestable if no
-        stratum was measured."""
+        A label has the levels in which strata differ; it is empty for a single stratum. Raises: as `sides`."""
         strata, total = self.strata(sides, at)
         labels = condition_labels(strata, self.factors)
         by_label = {label: mean_weights([rows]) for label, rows in zip(labels, strata.values(), strict=True)}
@@ -133,9 +131,7 @@ class MetricCells:
         return by_label, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
-        """Return {measured stratum: the treatments of each side}, and the number of all strata of the design.
-
-        Raises: Untestable if no stratum was measured."""
+        """Return {measured stratum: the treatments of each side}, and the number of all strata. Raises: as `sides`."""
         wanted = [self._canonical(side) for side in sides]
         compared = set().union(*wanted)
         fixed = self._canonical(at, condition=True)
@@ -163,8 +159,7 @@ class MetricCells:
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        It may lie above if a mean with a positive weight is only a lower bound, and below if one with a negative weight
-        is."""
+        It may lie above if a mean with a positive weight is only a lower bound, below if one with a negative one is."""
         unbounded = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in unbounded), any(weight < 0 for weight in unbounded)
 
@@ -177,7 +172,11 @@ class MetricCells:
         for name, levels in side.items():
             known = self.factors.get(name)
             if known is None:
-                self._check_constant(name, levels, condition)
+                if (constant := self.report.study.settings.get(name)) is None:
+                    raise not_varied(name)
+                if not condition or _plain(constant) not in {_plain(level) for level in levels}:
+                    text = N_("this study holds {factor} at {level}, and does not vary it")
+                    raise Untestable(Note(text, factor=name, level=str(constant)))
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
                 words = [level for level in known.values() if isinstance(level, str)]  # a number has no misspelling
@@ -186,15 +185,6 @@ class MetricCells:
                 raise Untestable(why, *(Note(DID_YOU_MEAN, level=level) for level in near))
             canonical[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
         return canonical
-
-    def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
-        """Raise Untestable unless `condition`, and the study holds the factor constant at one of `levels`."""
-        constant = self.report.study.settings.get(name)
-        if constant is None:
-            raise not_varied(name)
-        if not condition or _plain(constant) not in {_plain(level) for level in levels}:
-            text = N_("this study holds {factor} at {level}, and does not vary it")
-            raise Untestable(Note(text, factor=name, level=str(constant)))
 
     def _reasons(self, rows: Sequence[Row]) -> list[Note]:
         """Return why these treatments do not have enough values, each reason once."""
@@ -232,9 +222,7 @@ class MetricCells:
         return RecoveryEstimate(loss, self.sum_of_means(gain), self.ratio_of_sums(gain, minus(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """Return the p-value of the hypothesis that mean `of` is at most `bound` times mean `to`.
-
-        None without a standard error."""
+        """Return the p-value of mean `of` being at most `bound` times mean `to`; None without a standard error."""
         return one_sided_p(self.model, of, to, bound)
 
     def p_above(self, of: Weights, level: float) -> float | None:
@@ -257,9 +245,6 @@ class MetricCells:
         total = math.fsum(map(abs, weights.values()))
         mean = self.sum_of_means({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
-
-
-# Words and weights
 
 
 def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:

@@ -13,8 +13,7 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells, Untestable, Weights
-from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
-from lastro.stats.intervals import Bound, Estimate, alpha_of
+from lastro.stats.intervals import BOTH_ARE_BOUNDS, RATIO_IS_BOUND, Bound, Estimate, alpha_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import minus, weighted_sum
 from lastro.study.model import Levels
@@ -33,8 +32,8 @@ class ClaimContrast:
     measure: Measure  # what `effect` is: a ratio, difference, share or level
     effect: Estimate  # the tested effect
     beside: Estimate | None  # the effect as a difference in the metric's unit; None unless two means are compared
-    p_for: float | None  # p-value of the hypothesis that the part is false
-    p_against: float | None  # p-value of the hypothesis that the part is true
+    p_for: float | None = None  # p-value of the hypothesis that the part is false
+    p_against: float | None = None  # p-value of the hypothesis that the part is true
     under_floor: bool = False  # smaller than this host's noise floor, which does not change the verdict
     open_for: bool = False  # the true mean could overturn the evidence for the part
     open_against: bool = False  # the true mean could overturn the evidence against the part
@@ -77,9 +76,6 @@ def measured_effects(
     return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in of_metrics)), ""))
 
 
-# Effects of one part
-
-
 def direction_effects(of: Levels, to: Levels, at: Levels, higher: bool, cells: Comparisons) -> ClaimEffects:
     """Test that the mean of `of` is higher (or lower) than that of `to`, under the conditions `at`."""
     (first, second), n_measured, n_conditions = cells.sides([of, to], at)
@@ -119,9 +115,6 @@ def recovery_effects(ideal: Levels, without: Levels, protected: Levels, at: Leve
     return ClaimEffects((_open_if_bounded(part, sides, cells),), n_measured, n_conditions, nothing)
 
 
-# One function for each kind of test
-
-
 def larger_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, `upper`, is larger than another, `lower`."""
     effects = minus(upper, lower)
@@ -134,16 +127,13 @@ def larger_contrast(label: str, upper: Weights, lower: Weights, cells: Compariso
 def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference of means, a, is farther from zero than another, b, regardless of their signs.
 
-    |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p-value counts (Berger
-    1982)."""
+    |a| > |b| if a - b and a + b have the same sign. Both must be significant, so the larger p counts (Berger 1982)."""
     apart = cells.sum_of_means(minus(upper, lower))
     together = cells.sum_of_means(weighted_sum([(upper, 1.0), (lower, 1.0)]))
     signs = [math.copysign(1.0, cells.sum_of_means(weights).value or 0.0) for weights in (upper, lower)]
     effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
     gap = cells.sum_of_means(effects)
-    part = ClaimContrast(
-        label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
-    )
+    part = ClaimContrast(label, "difference", gap, None, under_floor=cells.gap_under_floor(effects, gap.value))
     if apart.p is not None and together.p is not None:
         p = max(apart.p, together.p)
         same = (apart.value or 0.0) * (together.value or 0.0)
@@ -154,9 +144,9 @@ def farther_contrast(label: str, upper: Weights, lower: Weights, cells: Comparis
 def level(label: str, of: Weights, low: float, high: float, cells: Comparisons) -> ClaimContrast:
     """Test that a mean lies between `low` and `high`, by two one-sided tests, or one if an end is infinite."""
     mean = cells.sum_of_means(of)
-    above_low, above_high = (_p_above(of, end, cells) for end in (low, high))
+    above_low, above_high = (float(end > 0) if math.isinf(end) else cells.p_above(of, end) for end in (low, high))
     if above_low is None or above_high is None:
-        return ClaimContrast(label, "level", mean, None, None, None)
+        return ClaimContrast(label, "level", mean, None)
     n_tests = 2 if math.isfinite(low) and math.isfinite(high) else 1
     p_inside = max(above_low, 1 - above_high)
     p_outside = min(1.0, n_tests * min(above_high, 1 - above_low))
@@ -175,7 +165,7 @@ def ratio_contrast(
     comparison, p_above = cells.compared(of, to), cells.one_sided_p(of, to, bound)
     ratio, difference = comparison.ratio, comparison.difference
     if ratio.value is None or p_above is None:
-        return ClaimContrast(label, "ratio", ratio, difference, None, None)
+        return ClaimContrast(label, "ratio", ratio, difference)
     p = p_above if above else 1 - p_above
     return _open_if_bounded(ClaimContrast(label, "ratio", ratio, difference, p, 1 - p), [of, to], cells)
 
@@ -206,9 +196,8 @@ def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) 
     if not (above or below):
         return part
     bound: Bound | None = None
-    if higher is None:
-        open_for, open_against = True, True
-    else:
+    open_for, open_against = True, True
+    if higher is not None:
         open_for, open_against = (below, above) if higher else (above, below)
         if above != below:
             bound = "≥" if above else "≤"
@@ -226,11 +215,9 @@ def _open_if_bounded(part: ClaimContrast, sides: Sequence[Weights], cells: Compa
 def _signed(
     label: str, measure: Measure, effect: Estimate, tested: Estimate, beside: Estimate | None, higher: bool
 ) -> ClaimContrast:
-    """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below.
-
-    If the contrast has the stated sign, its p-value becomes `p_for`, and `p_against` is 1; otherwise the reverse."""
+    """Return a part that states the sign of the `tested` contrast: above zero if `higher`, else below."""
     if tested.p is None or tested.value is None:
-        return ClaimContrast(label, measure, effect, beside, None, None)
+        return ClaimContrast(label, measure, effect, beside)
     has_sign = tested.value > 0 if higher else tested.value < 0
     p_for, p_against = (tested.p, 1.0) if has_sign else (1.0, tested.p)
     return ClaimContrast(label, measure, effect, beside, p_for, p_against)
@@ -264,15 +251,13 @@ def _within_bounds(
     above zero, else "share". Raises: Untestable if the mean of `to` is not above zero."""
     _require_positive(to, cells)
     is_ratio = bounds[0] > 0
-    part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside, None, None)
+    part = ClaimContrast(label, "ratio" if is_ratio else "share", effect, beside)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is not None and above_low is not None and above_high is not None:
         p_inside = max(above_low, 1 - above_high)
         p_outside = min(1.0, 2 * min(above_high, 1 - above_low))
-        if is_ratio:
-            under_floor = cells.under_floor(minus(of, to), effect.value - 1)
-        else:
-            under_floor = cells.under_floor(of, effect.value)
+        contrast, deviation = (minus(of, to), effect.value - 1) if is_ratio else (of, effect.value)
+        under_floor = cells.under_floor(contrast, deviation)
         part = replace(part, p_for=p_inside, p_against=p_outside, under_floor=under_floor)
     return _open_if_bounded(part, [of, to], cells)
 
@@ -281,11 +266,6 @@ def _require_positive(to: Weights, cells: Comparisons) -> None:
     """Raise Untestable if the denominator of a ratio is not above zero."""
     if not cells.is_positive(to):
         raise Untestable(Note(NOT_ABOVE_ZERO, metric=cells.metric.name))
-
-
-def _p_above(of: Weights, level: float, cells: Comparisons) -> float | None:
-    """Return the p-value of the hypothesis that a mean is not above `level`, which may be infinite."""
-    return float(level > 0) if math.isinf(level) else cells.p_above(of, level)
 
 
 def without_common(side: Levels, other: Levels) -> str:

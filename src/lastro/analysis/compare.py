@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row, centres, mean_width
-from lastro.analysis.campaign_spread import read_between
 from lastro.analysis.comparison import (
     CampaignDifference,
     ComparedCell,
@@ -24,12 +23,13 @@ from lastro.analysis.comparison import (
     UnmatchedTreatments,
 )
 from lastro.analysis.host_facts import APPARATUS, changed_facts, matches_any, named_facts, unnamed_facts
+from lastro.analysis.noise_floor import read_between
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
 from lastro.results.samples import Metric, depends_on_speed
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.intervals import alpha_of, unit_of
 from lastro.stats.margins import GateCandidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
@@ -73,8 +73,7 @@ def compare(
     study. With `margins`, the gate judges the cells. With `fail_changed_host`, the gate also fails if a fact about the
     host differs between A and B, unless the name of the fact matches a pattern in `may_differ`.
 
-    Raises: InputError if A and B are not campaigns of one study, if they are copies, or if a metric or fact is
-    unknown."""
+    Raises: InputError if A and B are not campaigns of one study, for copies, and for an unknown metric or fact."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
@@ -140,10 +139,7 @@ def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
 
 
 def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tuple[Metric, ...]:
-    """Return the metrics with these names, by default those of both studies.
-
-    Raises: InputError for a metric that is not in both campaigns, or whose unit or better direction differs, or if the
-    studies have no metric in common."""
+    """Return the metrics with these names, by default those of both studies. Raises: InputError if they differ."""
     known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
     common = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:
@@ -164,9 +160,6 @@ def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tu
                 "run both campaigns again with this version of Lastro",
             )
     return tuple(known_a[name] for name in chosen)
-
-
-# Cells
 
 
 def _levels(row: Row, study: Study) -> Levels:
@@ -268,22 +261,20 @@ def _unexpected(
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     """Yield the differences between the campaigns in provenance, profile, settings and design."""
     named_of_a, named_of_b = named_facts(a.provenance.chapters), named_facts(b.provenance.chapters)
+    constants_of_a, constants_of_b = (
+        {name: str(value) for name, value in side.study.constants.items()} for side in (a, b)
+    )
     more = changed_facts(unnamed_facts(a.provenance.chapters), unnamed_facts(b.provenance.chapters))
     differences = [
         *(CampaignDifference("provenance", name, named_of_a[name], named_of_b[name]) for name in named_of_a),
         *(CampaignDifference("provenance", name, *values) for name, values in more.items()),
         CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
-            CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
-            for name in {**a.study.constants, **b.study.constants}
+            CampaignDifference("setting", name, constants_of_a.get(name), constants_of_b.get(name))
+            for name in {**constants_of_a, **constants_of_b}
             if name not in PATIENCE
         ),
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
         CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
     return (difference for difference in differences if difference.a != difference.b)
-
-
-def _setting(study: Study, name: str) -> str | None:
-    """Return the value of a constant of the study as text; None if the study has no such constant."""
-    return str(study.constants[name]) if name in study.constants else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, Cell, MeasuredIn, Row
-from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
+from lastro.analysis.noise_floor import BetweenCampaigns, seconds_between
 from lastro.analysis.verdicts import Verdict, verdict_on_change
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
@@ -109,9 +109,7 @@ class ComparedCell:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest relative loss inside the interval of the ratio; infinite if the ratio has no interval.
-
-        None if the gate does not judge this cell, or if the cell has no ratio."""
+        """The largest relative loss in the interval of the ratio; infinite without an interval, None if not judged."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:
             return None
         if self.ratio.interval is None:
@@ -134,8 +132,7 @@ class UnmatchedTreatments:
 class CampaignDifference(NamedTuple):
     """A difference between the campaigns in provenance, settings or design.
 
-    `what` names the item that differs. `a` and `b` are its values in campaigns A and B; None where a campaign does not
-    have the item."""
+    `what` names the item that differs. `a` and `b` are its values in campaigns A and B; None if a campaign lacks it."""
 
     kind: Literal["provenance", "profile", "setting", "design"]
     what: str
@@ -237,9 +234,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the gate: "regressed" if any cell regressed, else "undecided" if any is, else "shown".
-
-        Empty without a gate."""
+        """ "regressed" if any cell regressed, else "undecided" if any is, else "shown"; empty without a gate."""
         if self.margins is None:
             return ""
         if self.regressions:

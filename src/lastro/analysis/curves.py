@@ -2,13 +2,12 @@
 
 A curve has a line for each platform and a panel for each combination of the other factors. The numbers on its
 horizontal axis are the levels of a factor, as in `"instrument.threads" = [1, 1000]`, or the values of an option inside
-the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. Texts such as 300M and 16K are
-numbers, too."""
+the levels of a factor, as in `instrument = ["pi:digits=1000", "pi:digits=10000"]`. 300M and 16K are numbers, too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
@@ -88,9 +87,10 @@ def curves(report: CampaignResults) -> tuple[Curve, ...]:
     for factor in report.varying:
         if all(number_of(level) is not None for level in factor.levels):
             result.append(_curve(report, factor.name, factor.name, {level: (level, "") for level in factor.levels}))
-        else:
-            for option in _numeric_options(factor):
-                result.append(_curve(report, f"{factor.name}.{option}", factor.name, _split_levels(factor, option)))
+            continue
+        for option in dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1]):
+            if places := _split_levels(factor, option):
+                result.append(_curve(report, f"{factor.name}.{option}", factor.name, places))
     return tuple(result)
 
 
@@ -102,12 +102,6 @@ def number_of(level: Level) -> float | None:
         return float(level)
     match = _NUMBER.fullmatch(level)
     return float(match[1]) * _PREFIX[match[2].lower()] if match else None
-
-
-def _numeric_options(factor: Factor) -> list[str]:
-    """Return each numeric option such that some levels of the factor differ only in this option."""
-    names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
-    return [name for name in names if _split_levels(factor, name)]
 
 
 def _split_levels(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
@@ -143,13 +137,20 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
         panel = by_panel.setdefault(tuple(levels[other] for other in panels), {})
         label, _ = places[row.treatment.levels[factor]]
         panel.setdefault(levels.get(lines, ""), {})[label] = row
+    drawn = []
+    for panel_levels, by_line in by_panel.items():
+        baseline = {line for line, of_line in by_line.items() if any(row.is_baseline for row in of_line.values())}
+        if len(baseline) == len(by_line) > 1:  # the baseline is a number on the axis, not one of the lines
+            baseline = set()
+        of_panel = (CurveLine(line, tuple(map(at.get, labels)), line in baseline) for line, at in by_line.items())
+        drawn.append(Panel(panel_levels, tuple(of_panel)))
     return Curve(
         name,
         tuple(labels),
         tuple(number_of(text) or 0.0 for text in labels),
         lines,
         panels,
-        tuple(_panel(levels, by_line, labels) for levels, by_line in by_panel.items()),
+        tuple(drawn),
     )
 
 
@@ -170,12 +171,3 @@ def _other_levels(
             yield name, part_level({key: level for key, level in levels.items() if key in varying}, name)
         elif kind not in varying:
             yield name, str(levels[name])
-
-
-def _panel(levels: tuple[str, ...], by_line: Mapping[str, Mapping[Level, Row]], labels: Sequence[Level]) -> Panel:
-    """Return the panel of these levels; `by_line` is {line: {label of a number: row}}."""
-    baseline = {line for line, rows in by_line.items() if any(row.is_baseline for row in rows.values())}
-    if len(baseline) == len(by_line) > 1:  # the baseline is a number on the axis, not one of the lines
-        baseline = set()
-    lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in by_line.items())
-    return Panel(levels, tuple(lines))

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.joined_campaigns import MACHINE, compare_members
-from lastro.analysis.requirement_checks import check_requirement
-from lastro.analysis.table_choice import TableChoice, is_under
+from lastro.analysis.host_facts import MACHINE, compare_members
+from lastro.analysis.table_choice import TableChoice, check_requirement, is_under
 from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.results.members import campaigns_of_blocks
@@ -27,6 +27,7 @@ from lastro.stats.intervals import alpha_of
 from lastro.stats.look_state import FEWEST_BLOCKS, LookState
 from lastro.stats.looks import take_look
 from lastro.stats.notes import Note
+from lastro.stats.simultaneous import most_blocks
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
@@ -170,8 +171,14 @@ class SlaDecision:
 
         Among equally probable limits, it is the one that is nearest to the mean, in half widths of the interval. None
         if the candidate has no value for any limit."""
-        odds_by_level = zip(self.question.levels, self.choice.odds[at].limits, strict=True)
-        known = [(odds.holds, _half_widths(level, odds), odds) for level, odds in odds_by_level if odds]
+        known = []
+        for level, odds in zip(self.question.levels, self.choice.odds[at].limits, strict=True):
+            if odds:
+                mean, low, high = odds.mean.spread
+                half = mean - low if level.at_least else high - mean
+                distance = (mean - level.limit) * (1 if level.at_least else -1)
+                half_widths = distance / half if half > 0 else math.copysign(math.inf, distance)
+                known.append((odds.holds, half_widths, odds))
         return min(known, key=itemgetter(0, 1))[2] if known else None
 
     def more_blocks(self, chance: float, at: int | None = None) -> int | None:
@@ -190,16 +197,12 @@ class SlaDecision:
 
         For each candidate, they suffice with the probability `chance`. None if not even the maximum number suffices, or
         if there is no such candidate."""
-        alpha = self.question.alpha
-        needed = [more_blocks(less, self.n_blocks, chance, (alpha, alpha)) for less in self.choice.alike_less]
-        known = [n for n in needed if n is not None]
-        return max(known) if known and len(known) == len(needed) else None
+        alphas = (self.question.alpha, self.question.alpha)
+        return most_blocks([more_blocks(less, self.n_blocks, chance, alphas) for less in self.choice.alike_less])
 
     @property
     def cost_blocks(self) -> list[int | None] | None:
-        """The results of `more_blocks_on_cost` for the probabilities 50 % and 80 %.
-
-        None if no candidate is in `choice.alike`, and for several campaigns."""
+        """`more_blocks_on_cost` with 50 % and with 80 %; None if no candidate is alike, and for several campaigns."""
         if not self.choice.alike_less or self.n_campaigns > 1:
             return None
         return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)]
@@ -230,15 +233,17 @@ class Undecidable(InputError):
 
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
-    """Return the answer to the question in the study file; None without service levels, or with too few blocks.
+    """Return the answer to the question in the study file; None as for `decide_if_possible`."""
+    return decide_if_possible(report, SlaQuestion.of_study(report), judge)
 
-    `judge` replaces `stats.decision.choose`."""
-    if not report.study.sla:
-        return None
-    try:
-        return decide(report, SlaQuestion.of_study(report), judge)
-    except Undecidable:
-        return None
+
+def decide_if_possible(
+    report: CampaignResults, question: SlaQuestion, judge: Judge | None = None
+) -> SlaDecision | None:
+    """Return what `decide` returns; None without service levels, or if the trials do not allow a decision."""
+    with suppress(Undecidable):
+        return decide(report, question, judge) if question.levels else None
+    return None
 
 
 def table_rows(report: CampaignResults, decision: SlaDecision | None, choice: TableChoice | None = None) -> list[Row]:
@@ -302,7 +307,9 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
     deployments = []
     for number, of_number in enumerate(candidates):
         own_rows = [row for row in rows if of_candidate[row.treatment.index] == number]
-        deployments.append(_deployment(report, question, of_number, own_rows))
+        gaps = dict.fromkeys(row.reason or Note(row.status) for row in own_rows if not row.n_valid)
+        wishes = tuple(check_requirement(report, own_rows[0], wish)[0] for wish in question.wished)
+        deployments.append(Deployment(of_number, label_of(of_number, report), tuple(gaps), wishes))
     levels = {name: list(dict.fromkeys(_level(row, name) for row in rows)) for name in rest}
     varied = [name for name in rest if len(levels[name]) != 1]
     return SlaDecision(
@@ -379,14 +386,6 @@ def _after_looks(last: Look) -> Stage:
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
-def _half_widths(level: ServiceLevel, odds: LimitOdds) -> float:
-    """Return the distance of a mean from its limit, in half widths of its interval; negative if it breaks the limit."""
-    mean, low, high = odds.mean.spread
-    half = mean - low if level.at_least else high - mean
-    distance = (mean - level.limit) * (1 if level.at_least else -1)
-    return distance / half if half > 0 else math.copysign(math.inf, distance)
-
-
 def _level(row: Row, name: str) -> str:
     return str(row.treatment.levels[name])
 
@@ -418,15 +417,6 @@ def _split_by_requirements(
         if reasons[number]
     ]
     return [row for row in rows if not reasons[number_of[row.treatment.index]]], tuple(lacking)
-
-
-def _deployment(
-    report: CampaignResults, question: SlaQuestion, levels: Mapping[str, str], rows: Sequence[Row]
-) -> Deployment:
-    """Return the candidate with these levels, whose treatments are `rows`."""
-    gaps = dict.fromkeys(row.reason or Note(row.status) for row in rows if not row.n_valid)
-    wishes = tuple(check_requirement(report, rows[0], wish)[0] for wish in question.wished)
-    return Deployment(levels, label_of(levels, report), tuple(gaps), wishes)
 
 
 def metric_trials(

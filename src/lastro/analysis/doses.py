@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.properties import column_of
+from lastro.grouping import by_key
 from lastro.results.rows import Attempt
 from lastro.results.trial_notes import is_number
 from lastro.stats.notes import N_
@@ -85,8 +85,7 @@ class DoseRow:
 class UnequalDoses:
     """Two platforms on which one neighbour, with equal isolation, used different amounts of a quantity.
 
-    `less` is the row of the platform on which the neighbour used less of `quantity`, and `more` the row of the other
-    platform."""
+    `less` is the row of the platform on which the neighbour used less of `quantity`, and `more` the other row."""
 
     less: DoseRow
     more: DoseRow
@@ -95,9 +94,7 @@ class UnequalDoses:
 
 @dataclass(frozen=True, slots=True)
 class Doses:
-    """The doses of a campaign: a row for each combination of levels of `factors` that has a neighbour.
-
-    `rows` is empty if no trial noted a dose."""
+    """The doses of a campaign: a row for each combination of levels of `factors` whose trials noted a dose."""
 
     factors: tuple[str, ...]
     rows: tuple[DoseRow, ...]
@@ -155,28 +152,24 @@ def spreads_of(attempts: Sequence[Attempt]) -> dict[str, DoseSpread]:
 
 
 def _noted_doses(attempts: Sequence[Attempt]) -> list[Dose]:
-    return [dose for attempt in attempts if (dose := _read_dose(attempt.notes.get(NOTE)))]
+    """Return the doses in the notes of attempts, with rates per second, without notes that have no duration.
+
+    Impossible numbers, negative or huge, are left out."""
+    doses = []
+    for attempt in attempts:
+        note = attempt.notes.get(NOTE)
+        if not isinstance(note, Mapping) or not is_number(elapsed_s := note.get("elapsed_s")) or elapsed_s <= 0:
+            continue
+        dose = {
+            quantity.name: note[quantity.name] / (elapsed_s if quantity.rate else 1.0)
+            for quantity in QUANTITIES
+            if is_number(note.get(quantity.name))
+        }
+        doses.append({name: value for name, value in dose.items() if 0 <= value <= _MOST})
+    return list(filter(None, doses))
 
 
 def _spreads(doses: Sequence[Dose]) -> dict[str, DoseSpread]:
-    spreads = {}
-    for quantity in QUANTITIES:
-        values = [dose[quantity.name] for dose in doses if quantity.name in dose]
-        if values:
-            spreads[quantity.name] = DoseSpread.of(values)
-    return spreads
-
-
-def _read_dose(note: Any) -> Dose:
-    """Return the dose in a note as {name of a quantity: value}, rates per second; empty if the note has no duration.
-
-    Impossible numbers, negative or huge, are left out."""
-    elapsed_s = note.get("elapsed_s") if isinstance(note, Mapping) else None
-    if not is_number(elapsed_s) or elapsed_s <= 0:
-        return {}
-    dose = {
-        quantity.name: note[quantity.name] / (elapsed_s if quantity.rate else 1.0)
-        for quantity in QUANTITIES
-        if is_number(note.get(quantity.name))
-    }
-    return {name: value for name, value in dose.items() if 0 <= value <= _MOST}
+    noted = ((quantity.name, dose) for quantity in QUANTITIES for dose in doses if quantity.name in dose)
+    values = by_key((name, dose[name]) for name, dose in noted)
+    return {name: DoseSpread.of(of_quantity) for name, of_quantity in values.items()}

@@ -1,23 +1,29 @@
-"""Effects on a metric: of each level, averaged over the other factors, and of each treatment against its baseline."""
+"""Effects on a metric: of levels and pairs of levels over others, and of treatments against baselines."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from itertools import combinations
 
 from lastro.analysis.build import decision_by_p
-from lastro.analysis.campaign import Cell, MetricView, Row
+from lastro.analysis.campaign import MetricView
 from lastro.analysis.metric_values import MetricValues, Sides
-from lastro.analysis.model import BaselineComparison, Correction, Headline, LevelEffect
+from lastro.analysis.model import BaselineComparison, Correction, FactorPairs, Headline, LevelEffect
 from lastro.analysis.remarks import ALIASED, in_order
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
 from lastro.stats.noise_floor import floor_of_contrast, is_below_floor
+from lastro.stats.simultaneous import Pair
 from lastro.stats.weights import minus
+
+MOST_LEVELS = 40  # of a factor whose levels are compared in pairs: 200 levels have 19,900 pairs, which take a minute
+LEAST_BLOCKS = 2  # for an interval of a difference
 
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
@@ -34,77 +40,55 @@ def level_effects(
     count. `floor` is the noise floor of a comparison of two treatments, as a fraction; None if it is not known."""
     if data.model is None:
         return ()
-    pairs, sides = list[_LevelPair](), list[Sides]()
+    begun, sides = list[partial[LevelEffect]](), list[Sides]()
     for factor, given in wanted:
         reference = data.references[factor]
-        all_cells = len(data.combinations(factor, given))
         others = [level for level in data.factors[factor] if level != reference]
-        pairs += [_LevelPair(factor, level, reference, tuple(given.items()), all_cells) for level in others]
+        aliases = [*data.aliases(factor), *(alias for name in given for alias in data.aliases(factor, name))]
+        of_factor = partial(
+            LevelEffect,
+            factor=factor,
+            reference=reference,
+            given=tuple(given.items()),
+            all_cells=len(data.combinations(factor, given)),
+            kinds=(ALIASED,) if aliases else (),
+            aliases=tuple(dict.fromkeys(aliases)),
+        )
+        begun += [partial(of_factor, level=level) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)
-    comparisons = compare(data.model, sides, data.confidence)
-    return tuple(
-        _effect(data, pair, of_pair, comparison, floor)
-        for pair, of_pair, comparison in zip(pairs, sides, comparisons, strict=True)
-    )
-
-
-class _LevelPair(NamedTuple):
-    """A level to compare with the reference level, at the levels `given` of other factors.
-
-    `all_cells` is the number of combinations of the remaining factors."""
-
-    factor: str
-    level: str
-    reference: str
-    given: tuple[tuple[str, str], ...]
-    all_cells: int
-
-
-def _effect(
-    data: MetricValues, pair: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
-) -> LevelEffect:
-    weights = minus(*sides).values()
-    ratio = comparison.ratio.value
-    aliases = list(data.aliases(pair.factor))
-    for name, _ in pair.given:
-        aliases += data.aliases(pair.factor, name)
-    return LevelEffect(
-        **pair._asdict(),
-        comparison=comparison,
-        decision=decision_by_p(comparison.p_adjusted, alpha_of(data.confidence)),
-        cells=len(sides[0]),
-        n=(_n_trials(data, sides[0]), _n_trials(data, sides[1])),
-        floor=None if floor is None else floor_of_contrast(floor, weights),
-        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
-        kinds=(ALIASED,) if aliases else (),
-        aliases=tuple(dict.fromkeys(aliases)),
-    )
-
-
-def _n_trials(data: MetricValues, treatments: dict[int, float]) -> int:
-    return sum(len(data.cells[index]) for index in treatments)
+    effects = []
+    for of_level, (of, to), comparison in zip(begun, sides, compare(data.model, sides, data.confidence), strict=True):
+        weights, ratio = minus(of, to).values(), comparison.ratio.value
+        effects.append(
+            of_level(
+                comparison=comparison,
+                decision=decision_by_p(comparison.p_adjusted, alpha_of(data.confidence)),
+                cells=len(of),
+                n=(sum(len(data.cells[index]) for index in of), sum(len(data.cells[index]) for index in to)),
+                floor=None if floor is None else floor_of_contrast(floor, weights),
+                under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, weights),
+            )
+        )
+    return tuple(effects)
 
 
 def with_marks(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
-    """Return the effects, each with the kinds of marks on the values from which it is computed."""
+    """Return the effects, each with the kinds of marks on the values from which it is computed.
+
+    These are the values of treatments with the level or the reference level of the effect, and its `given` levels."""
     if not any(cell.marks for cell in view.cells):
         return tuple(effects)
-    return tuple(replace(effect, kinds=(*_kinds_of_marks(view, effect), *effect.kinds)) for effect in effects)
-
-
-def _kinds_of_marks(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
-    """Return the kinds of marks on the values from which an effect is computed.
-
-    These are the values of treatments that have the level or the reference level of the effect, and its `given`
-    levels."""
-    levels, given = {effect.level, effect.reference}, dict(effect.given)
-    return in_order(
-        mark.kind
-        for row, cell in view
-        if str(row.treatment.levels[effect.factor]) in levels
-        and all(str(row.treatment.levels[name]) == level for name, level in given.items())
-        for mark in cell.marks
-    )
+    marked = []
+    for effect in effects:
+        kinds = in_order(
+            mark.kind
+            for row, cell in view
+            if str(row.treatment.levels[effect.factor]) in (effect.level, effect.reference)
+            and all(str(row.treatment.levels[name]) == level for name, level in effect.given)
+            for mark in cell.marks
+        )
+        marked.append(replace(effect, kinds=(*kinds, *effect.kinds)))
+    return tuple(marked)
 
 
 def baseline_comparisons(
@@ -123,22 +107,24 @@ def baseline_comparisons(
         and row.baseline.index in data.cells
     ]
     correction: Correction = "max-t" if len(rows) <= MOST_PLANNED else "benjamini-hochberg"
-    return tuple(_comparison(row, view.of(row), floor) for row in rows), correction
-
-
-def _comparison(row: Row, cell: Cell, floor: float | None) -> BaselineComparison:
-    assert row.baseline is not None and cell.comparison is not None
-    ratio = cell.comparison.ratio.value
-    return BaselineComparison(
-        treatment=row.treatment,
-        baseline=row.baseline,
-        ratio=cell.ratio,
-        difference=cell.comparison.difference,
-        p=cell.comparison.p,
-        p_adjusted=cell.comparison.p_adjusted,
-        under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, (1, -1)),
-        decision=cell.decision,
-    )
+    comparisons = []
+    for row in rows:
+        cell = view.of(row)
+        assert row.baseline is not None and cell.comparison is not None
+        ratio = cell.comparison.ratio.value
+        comparisons.append(
+            BaselineComparison(
+                treatment=row.treatment,
+                baseline=row.baseline,
+                ratio=cell.ratio,
+                difference=cell.comparison.difference,
+                p=cell.comparison.p,
+                p_adjusted=cell.comparison.p_adjusted,
+                under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, (1, -1)),
+                decision=cell.decision,
+            )
+        )
+    return tuple(comparisons), correction
 
 
 def headline(
@@ -162,3 +148,61 @@ def headline(
         same=decided["same"],
         unknown=decided["unknown"],
     )
+
+
+def factor_pairs(
+    data: MetricValues, effects: Sequence[LevelEffect], floor: float | None = None
+) -> tuple[FactorPairs, ...]:
+    """Compare the levels of each factor: with the reference level (`effects`), and the others in pairs, as one family.
+
+    A factor with more than `MOST_LEVELS` levels has only the comparisons with the reference. `floor` is the noise floor
+    of a comparison of two treatments, as a fraction. Empty if the metric has no model."""
+    if data.model is None:
+        return ()
+    measured = []
+    for factor, levels in data.factors.items():
+        others = [level for level in levels if level != data.references[factor]]
+        wanted = [(b, a) for a, b in combinations(others, 2)] if len(levels) <= MOST_LEVELS else []
+        for (level, other), sides in zip(wanted, data.sides(factor, wanted), strict=True):
+            if any(sides):
+                measured.append((factor, level, other, sides))
+    comparisons = compare(data.model, [sides for *_, sides in measured], data.confidence)
+    means = {index: math.fsum(cell.values()) / len(cell) for index, cell in data.cells.items()}
+    alpha = alpha_of(data.confidence)
+    pairs: dict[str, dict[tuple[str, str], Pair]] = {factor: {} for factor in data.factors}
+    for (factor, level, other, sides), comparison in zip(measured, comparisons, strict=True):
+        if comparison.error is not None:
+            pairs[factor][level, other] = _pair(comparison, sides, means, alpha)
+            pairs[factor][other, level] = _pair(comparison.reversed(), sides, means, alpha)
+    result = []
+    for factor, levels in data.factors.items():
+        reference = data.references[factor]
+        of_factor = [effect for effect in effects if effect.factor == factor and effect.comparison.error is not None]
+        sides_of_effects = data.sides(factor, [(effect.level, reference) for effect in of_factor])
+        with_reference = {
+            effect.level: _pair(effect.comparison, sides, means, alpha)
+            for effect, sides in zip(of_factor, sides_of_effects, strict=True)
+        }
+        # Levels without an effect are left out of both kinds of comparison.
+        compared = {reference, *with_reference} if with_reference else set()
+        result.append(
+            FactorPairs(
+                factor=factor,
+                reference=reference,
+                levels=tuple(level for level in levels if level in compared),
+                effects=with_reference,
+                pairs={both: pair for both, pair in pairs[factor].items() if compared.issuperset(both)},
+                strata=max((pair.strata for pair in with_reference.values()), default=0),
+                all_strata=data.planned_combinations(factor),
+                left_out=tuple(level for level in levels if level not in compared) if compared else (),
+                floor=floor,
+                aliases=data.aliases(factor),
+            )
+        )
+    return tuple(result)
+
+
+def _pair(comparison: MeanComparison, sides: Sides, means: Mapping[int, float], alpha: float) -> Pair:
+    """Return the pair of two compared levels; its scale is the average of the absolute values of their means."""
+    of_sides = [math.fsum(weight * means[at] for at, weight in side.items()) for side in sides]
+    return Pair(comparison, math.fsum(map(abs, of_sides)) / 2, len(sides[0]), alpha)

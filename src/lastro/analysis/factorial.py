@@ -1,18 +1,26 @@
-"""The analysis of variance of one metric: the factors, interactions and scale of its model."""
+"""The analysis of variance of one metric, and its two-way interactions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import chain, combinations, islice, product
 
+from lastro.analysis.effects import level_effects
 from lastro.analysis.metric_values import MetricValues
+from lastro.analysis.model import Interaction
+from lastro.grouping import by_key
 from lastro.stats.anova import Anova, anova
+from lastro.stats.families import judge
+from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_, Note
+from lastro.stats.weights import weighted_sum
 
 # {blocks: percent of campaigns with a false mark if one treatment is 5 times as noisy}: benches/statistics_promises.py
 _FALSE_MARKS = {2: "11", 3: "6"}
 _MOST_NUMBERS = 40_000_000  # entries of the model matrix: 320 MB
+_LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the total variation is not worth a figure
+_MOST_INTERACTIONS = 6
 
 
 def analyse_variance(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
@@ -63,8 +71,7 @@ def _reason_for_none(data: MetricValues) -> Note | None:
 def _highest_order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    Order 1 is main effects only. The order is at most two if cells are missing: higher interactions would be estimated
-    from too few cells."""
+    Order 1 is main effects only. The order is at most two if cells are missing: others need more cells."""
     highest, df = len(data.factors) if data.complete else min(2, len(data.factors)), 0
     for order in range(1, highest + 1):
         for group in combinations(data.factors, order):
@@ -76,7 +83,7 @@ def _highest_order(data: MetricValues) -> int:
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:
     """Return a note on how much the spreads of treatments differ; empty if it cannot be computed."""
-    variances = data.model.own_variances if data.model is not None else ()
+    variances = data.model.blocked.own_variances if data.model is not None else ()
     if len(variances) < 2 or min(variances) <= 0:
         return ()
     ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)
@@ -91,3 +98,60 @@ def spread_notes(data: MetricValues) -> tuple[Note, ...]:
         "a false mark"
     )
     return (Note(text, ratio=ratio, blocks=blocks, rate=_FALSE_MARKS[blocks]),)
+
+
+def interactions(data: MetricValues, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
+    """Return the two-way interactions worth showing, largest first.
+
+    Each explains at least 1 % of the total variation, and one of its contrasts differs significantly from zero,
+    corrected for all contrasts of all two-way interactions. The test is by the model of the comparisons, in which
+    treatments differ in variance, and not by the F of the analysis of variance, which assumes one variance."""
+    if anova is None or data.model is None:
+        return ()
+    pairs = [effect for effect in anova.effects if len(effect.factors) == 2]
+    contrasts = [list(contrasts_of(data, *pair.factors)) for pair in pairs]
+    tests = iter(judge([data.model.estimate(weights) for weights in chain(*contrasts)], data.confidence))
+    result = []
+    for effect, of_effect in zip(pairs, contrasts, strict=True):
+        ps = [test.p_adjusted for test in islice(tests, len(of_effect)) if test.p_adjusted is not None]
+        if effect.explained >= _LEAST_SHARE and ps and min(ps) < alpha_of(data.confidence):
+            # Isolation provides the panels, as in Kagami's figures; otherwise the factor with fewer levels does.
+            given, shown = sorted(effect.factors, key=lambda name: (name != "isolation", len(data.factors[name])))
+            simple = level_effects(data, [(shown, {given: level}) for level in data.factors[given]], floor)
+            aliases = data.aliases(*effect.factors)
+            result.append(Interaction(given, shown, effect.explained, min(ps), simple, aliases))
+    return tuple(sorted(result, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
+
+
+def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[dict[int, float]]:
+    """Yield contrasts {treatment: weight} that are zero if two factors do not interact.
+
+    Each contrast is of four combinations of a level of each factor and an earlier level of each factor, all measured at
+    the same levels of all other factors. In a complete design, the contrasts use all degrees of freedom of the
+    interaction. In a fraction, there may be no treatments that differ only in these two factors. So means are over the
+    halved factors, which is balanced if the fraction is whole. If it is not whole, nothing is yielded."""
+    averaged = data.fraction.halved if {first, second} & data.fraction.halved else frozenset[str]()
+    if averaged and not data.fraction.whole:
+        return
+    matched = [name for name in data.factors if name not in averaged | {first, second}]
+    by_pair = by_key(((data.levels[cell][first], data.levels[cell][second]), cell) for cell in data.comparable)
+    cells = {
+        pair: by_key((tuple(data.levels[cell][name] for name in matched), cell) for cell in of_pair)
+        for pair, of_pair in by_pair.items()
+    }
+    rows, columns = (
+        sorted(data.factors[name], key=lambda level: level != data.references[name]) for name in (first, second)
+    )
+    for i, j in product(range(1, len(rows)), range(1, len(columns))):
+        for row, column in product(rows[:i], columns[:j]):
+            pairs = [(rows[i], columns[j]), (row, column), (rows[i], column), (row, columns[j])]
+            corners = [cells.get(pair, {}) for pair in pairs]
+            shared = sorted(set[tuple[str, ...]].intersection(*map(set, corners)))
+            if shared:
+                means = [
+                    (dict.fromkeys(corner[key], 1 / len(corner[key]) / len(shared)), sign)
+                    for corner, sign in zip(corners, (1.0, 1.0, -1.0, -1.0), strict=True)
+                    for key in shared
+                ]
+                yield weighted_sum(means)
+                break

@@ -3,27 +3,24 @@
 The findings are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor
 on the first metric, a finding on each further metric, and the treatments and values that are missing. The numbers on
 factors come from two families of comparisons: the main effects of a metric, and the pairs of levels without the
-reference (`pairs`). The intervals of each family are simultaneous, so that any of them may be reported. A level differs
+reference. The intervals of each family are simultaneous, so that any of them may be reported. A level differs
 if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within the
-metric's margin: the margin in the study, or else `ALIKE`. All other levels are undecided. Pure: it takes the results of
-a campaign and returns findings."""
+metric's margin: the margin in the study, or else `ALIKE`. All other levels are undecided. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from lastro.analysis.build import common_levels
 from lastro.analysis.campaign import CampaignResults, Gap, MetricView
-from lastro.analysis.effects import main_effects
+from lastro.analysis.effects import LEAST_BLOCKS, factor_pairs, main_effects
 from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.metric_values import MetricValues, values_of
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.analysis.noise_floor import applicable_floor
-from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
 from lastro.results.additions import HOPS
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
@@ -51,9 +48,7 @@ class LevelGroups:
 
 @dataclass(frozen=True, slots=True)
 class MetricFindings:
-    """The findings on one metric: the pairs of levels of each factor that varied.
-
-    `margin` is the relative difference up to which means are called alike."""
+    """The findings on one metric; means are called alike up to the relative difference `margin`."""
 
     metric: Metric
     data: MetricValues
@@ -99,11 +94,8 @@ class MetricFindings:
     @property
     def differing(self) -> list[Effect]:
         """The levels that differ from their reference, farthest first; if none does, other differing pairs."""
-        with_reference, others = list[Effect](), list[Effect]()
-        for factor in self.compared:
-            with_reference += [(factor, level, factor.reference) for level in factor.others]
-            pairs = [(level, to) for to, level in combinations(factor.others, 2)]
-            others += [(factor, level, to) for level, to in pairs if (level, to) in factor.pairs]
+        with_reference = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
+        others = [(factor, level, to) for factor in self.compared for level, to in factor.in_order]
         for effects in (with_reference, others):
             differing = [(factor, level, to) for factor, level, to in effects if factor.of(level, to).differs]
             if differing:
@@ -153,31 +145,26 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     if not report.blocks:
         return None
     neighbours = interference(report)
-    growth = _growth_over_hops(report)
+    growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
+    relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
+    hops = tuple((levels, relation) for levels, relation in relations if relation.line)
     covered = set[str]()
     if neighbours:
         covered.add(NEIGHBOUR)
         if reports_isolation(report):
             covered.add(ISOLATION)
-    if growth:
+    if hops:
         covered.add(HOPS.factor)
     first, *others = report.views
     others.sort(key=lambda view: view.metric.better == "neither")  # metrics without a direction come last
     return Findings(
         interference=neighbours,
-        hops=growth,
+        hops=hops,
         covered=frozenset(covered),
         first=metric_findings(first, analysis),
         others=tuple(metric_findings(view, analysis) for view in others),
         missing=_missing(report),
     )
-
-
-def _growth_over_hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
-    """Return (levels of the other factors, the first metric's relation to the number of hops) if it has a line."""
-    growth_of_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
-    relations = ((levels, growth.against["hops"]) for levels, growth in growth_of_rows if growth)
-    return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 
 def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:
@@ -192,9 +179,7 @@ def metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindin
 
 
 def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:
-    """Return the levels of a compared factor, grouped into those that differ, are alike, or are undecided.
-
-    Means are alike if they differ by at most the fraction `margin`."""
+    """Return the levels of a factor that differ, are alike (by at most the fraction `margin`), or are undecided."""
     differing = [level for level in factor.others if factor.of(level).differs]
     rest = [level for level in factor.others if not factor.of(level).differs]
     group, widest = _group_alike(rest, factor, margin)

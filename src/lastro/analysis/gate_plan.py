@@ -7,28 +7,27 @@ lacks are assumed to be as noisy as the noisiest treatment of the pilot. Pure.""
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
-from lastro.analysis.campaign_spread import spreads_of
+from lastro.analysis.noise_floor import spreads_of
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.grouping import by_key
 from lastro.results.samples import Metric
-from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
+from lastro.stats.margins import POWER, Precision
 from lastro.stats.moderation import moderated_variances
 from lastro.stats.sampled_mean import CampaignSpread, SampledMean
+from lastro.stats.simultaneous import least_blocks
 from lastro.study.design import Treatment
 from lastro.study.margins import Margins
 from lastro.study.model import PATIENCE, Study
 
 _BLOCKS = (5, 10, 20, 40)  # in addition to the number of the study
-_MOST_BLOCKS = 1000  # more are not proposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +117,15 @@ class GatePlan:
         The power is 80 % in each cell. The number is None above 1,000. Metrics of unknown noise are absent."""
         cells = by_key((cell.metric.name, cell) for cell in reversed(self._kinds_of_noise))
         return {
-            metric.name: _least_blocks(partial(self._finds_twice, cells[metric.name]))
+            metric.name: least_blocks(partial(self._finds_twice, cells[metric.name]), True, 2)
             for metric in self.metrics
             if metric.name in cells
         }
 
     @cached_property
     def blocks_to_show(self) -> int | None:
-        """The least number of blocks with which the outcome is "shown" with 80 % probability if nothing changed.
-
-        None above 1,000."""
-        return _least_blocks(lambda blocks: self._shown(blocks) >= POWER)
+        """The least number of blocks that show with 80 % probability that nothing changed; None above 1,000."""
+        return least_blocks(self._shown, POWER, 2)
 
     @property
     def judged_margins(self) -> dict[str, float]:
@@ -160,20 +157,12 @@ class GatePlan:
         )
 
     def _shown(self, blocks: int) -> float:
-        """Return the probability that the intervals of all cells exclude a loss of the margin if nothing changed.
-
-        The cells are treated as independent."""
+        """Return the probability that independent cells all exclude a loss of the margin if nothing changed."""
         alpha = alpha_of(self.confidence) / 2
         return math.prod(
             cell.precision(blocks).shows(0.0, self._margin(cell), alpha) ** n
             for cell, n in self._kinds_of_noise.items()
         )
-
-
-def _least_blocks(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the least number of blocks, 2 or more, for which `is_enough` is true; None above `_MOST_BLOCKS`."""
-    blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=is_enough)
-    return blocks if blocks <= _MOST_BLOCKS else None
 
 
 def gate_plan(
@@ -190,7 +179,12 @@ def gate_plan(
     the metrics of the study that have a better direction).
 
     Raises: InputError if the pilot is of another study, a metric is unknown, or the pilot shows no noise at all."""
-    _check_same_study(study, pilot)
+    factors, factors_of_pilot = ({factor.name for factor in each.factors} for each in (study, pilot.study))
+    if study.scenario != pilot.study.scenario or factors != factors_of_pilot:
+        raise InputError(
+            f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
+            "give a campaign of this study, or its A/A campaign",
+        )
     chosen = _metrics(study, metrics)
     views = {view.metric.name: view for view in pilot.views}
     known = {
@@ -221,21 +215,8 @@ def gate_plan(
     )
 
 
-def _check_same_study(study: Study, pilot: CampaignResults) -> None:
-    """Raise InputError unless the pilot has the scenario and the factors of the study."""
-    if study.scenario != pilot.study.scenario or {f.name for f in study.factors} != {
-        f.name for f in pilot.study.factors
-    }:
-        raise InputError(
-            f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
-            "give a campaign of this study, or its A/A campaign",
-        )
-
-
 def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
-    """Return the metrics with these names, by default those of the study that have a better direction.
-
-    Raises: InputError for a metric that is unknown or has no better direction, or if no metric of the study has one."""
+    """Return the metrics with these names, by default those of the study that have a better direction."""
     known = {metric.name: metric for metric in (*study.metrics, *study.all_metrics) if metric.better != "neither"}
     listed = [metric.name for metric in study.metrics if metric.name in known]
     for name in names:

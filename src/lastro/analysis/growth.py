@@ -17,7 +17,7 @@ from lastro.results.additions import SizedFactor
 from lastro.stats.contrasts import sum_of_model_means
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.ratios import ratio_to_baseline
-from lastro.stats.scaling import bend_weights, intercept_weights, slope_weights
+from lastro.stats.weights import bend_weights, intercept_weights, slope_weights
 
 LEAST_OF_A_LINE = 3
 Verdict = Literal[
@@ -30,8 +30,7 @@ Size = tuple[int, ...]  # in the order of the factor's measures
 class SizeRelation:
     """The relation of a metric to one measure of size, such as the number of routers.
 
-    With two sizes, `ratio` is the ratio of the larger size to the smaller. With more, `line` is the line through the
-    means."""
+    With two sizes, `ratio` is the ratio of the larger size to the smaller. With more, `line` is through the means."""
 
     ratio: float | None
     line: Line | None
@@ -125,9 +124,7 @@ def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
 
 
 def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
-    """Return the growth of a metric over the rows of one combination of the other factors.
-
-    None if no level with a size has values, or if some are only lower bounds."""
+    """Return the growth of a metric over these rows; None without a sized level, or if values are only lower bounds."""
     by_level = {str(row.treatment.levels[sized.factor]): row for row in rows if view.of(row).points}
     ordered = sorted((level for level in by_level if level in sizes), key=lambda level: sizes[level])
     rows = [by_level[level] for level in ordered]
@@ -138,7 +135,11 @@ def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], 
     against = {}
     for at, name in enumerate(sized.measures):
         x = [sizes[level][at] for level in ordered]
-        against[name] = _by_ratio(x[1] / x[0], ratio) if two else _by_line(x, rows, view)
+        if two:
+            expected = x[1] / x[0]
+            against[name] = SizeRelation(expected, None, _ratio_verdict(ratio.interval if ratio else None, expected))
+        else:
+            against[name] = _by_line(x, rows, view)
     return Growth({level: dict(zip(sized.measures, sizes[level], strict=True)) for level in ordered}, ratio, against)
 
 
@@ -148,12 +149,6 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
         return None
     ratio = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
     return ratio.above_zero() if ratio and view.metric.non_negative else ratio
-
-
-def _by_ratio(expected: float, growth: Estimate | None) -> SizeRelation:
-    """Return the relation for two sizes with the ratio `expected`, whose means have the ratio `growth`."""
-    interval = growth.interval if growth is not None else None
-    return SizeRelation(expected, None, _ratio_verdict(interval, expected))
 
 
 def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
@@ -179,15 +174,10 @@ def _by_line(x: Sequence[int], rows: Sequence[Row], view: MetricView) -> SizeRel
         for weights in (slope_weights, intercept_weights, bend_weights)
     )
     line = Line(slope, intercept, bend)
-    return SizeRelation(None, line, _line_verdict(line))
-
-
-def _line_verdict(line: Line) -> Verdict:
     if line.direction:
-        return "bends up" if line.direction > 0 else "bends down"
-    if sign := _sign(line.slope):
-        return "shrinks" if sign < 0 else "line"
-    return "unknown"
+        return SizeRelation(None, line, "bends up" if line.direction > 0 else "bends down")
+    verdicts: dict[int, Verdict] = {-1: "shrinks", 0: "unknown", 1: "line"}
+    return SizeRelation(None, line, verdicts[_sign(slope)])
 
 
 def _sign(estimate: Estimate) -> int:

@@ -7,7 +7,7 @@ changes of the sentinel itself are changes of the host. All judged series share 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, takewhile
@@ -70,9 +70,7 @@ def _summaries(report: CampaignResults) -> Iterator[StoredSummary]:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """A fact of the host that changed between the previous point and `point`.
-
-    `before` and `after` are its values; None where the fact was not recorded."""
+    """A fact of the host that differs at `point` from the point before; None where the fact was not recorded."""
 
     point: HistoryPoint
     name: str
@@ -159,8 +157,7 @@ def alpha_of_each(n_series: int) -> float:
 def judge_history(history: History, metric: str, where: Wanted, sentinel: Wanted) -> HistoryReport:
     """Look for changes in the series of one metric (empty: all metrics) of the treatments with the levels `where`.
 
-    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for a metric, factor or level that the
-    history lacks."""
+    Treatments with the levels of `sentinel` are sentinels. Raises: InputError for what the history lacks."""
     all_series = list(_all_series(history))
     names = sorted({series.metric.name for series in all_series})
     if metric and metric not in names:
@@ -224,18 +221,15 @@ def _group_comparable(points: Sequence[HistoryPoint]) -> list[list[HistoryPoint]
     in the order in which they were added, so a later point never changes the group of an earlier one."""
     groups: list[list[HistoryPoint]] = []
     for point in points:
-        group = next((group for group in groups if _are_comparable(group[-1], point)), None)
-        if group is None:
-            groups.append([point])
+        for group in groups:
+            last = group[-1].settings
+            is_same_study = _study_on_host(group[-1]) == _study_on_host(point)
+            if is_same_study and all(last.get(name, value) == value for name, value in point.settings.items()):
+                group.append(point)
+                break
         else:
-            group.append(point)
+            groups.append([point])
     return groups
-
-
-def _are_comparable(first: HistoryPoint, second: HistoryPoint) -> bool:
-    common = first.settings.keys() & second.settings.keys()
-    same_constants = all(first.settings[name] == second.settings[name] for name in common)
-    return same_constants and _study_on_host(first) == _study_on_host(second)
 
 
 def _study_on_host(point: HistoryPoint) -> tuple[str, str, str]:
@@ -296,47 +290,27 @@ def _with_changes(
     series: HistorySeries, is_sentinel: bool, alpha: float, remarks: Sequence[HistoryRemark]
 ) -> HistorySeries:
     """Return a series with its changes at significance level `alpha`, and with the users' remarks on it."""
-    remarks = [remark for remark in remarks if _is_about(remark, series)]
+    names, levels = ("", series.metric.name), series.levels.items()  # without a metric, a remark is on all metrics
+    remarks = [remark for remark in remarks if remark.metric in names and remark.levels.items() <= levels]
     muting = [remark for remark in remarks if remark.kind != "acknowledged"]
     cause: Cause = "unknown"
     if is_sentinel:
         cause = "host"
     elif series.sentinel is not None:
         cause = "software"
-    changes = tuple(
-        HistoryChange(
-            point,
-            verdict_on_change(series.metric, 2.0 if point.after > point.before else 0.5),
-            cause,
-            tuple(fact_changes(series.points[point.first - 1 : point.last + 1])),
-            _acknowledgement(series.points[point.first : point.last + 1], remarks),
-        )
-        for point in change_points(series.judged, alpha, CONFIDENCE)
-    )
+    changes = []
+    for point in change_points(series.judged, alpha, CONFIDENCE):
+        verdict = verdict_on_change(series.metric, 2.0 if point.after > point.before else 0.5)
+        facts = tuple(fact_changes(series.points[point.first - 1 : point.last + 1]))
+        moments = {at.measured_utc for at in series.points[point.first : point.last + 1]}
+        acknowledging = (remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments)
+        changes.append(HistoryChange(point, verdict, cause, facts, next(acknowledging, None)))
     muted = muting[-1] if muting and muting[-1].kind == "muted" else None
-    return replace(series, changes=changes, is_sentinel=is_sentinel, muted=muted)
-
-
-def _acknowledgement(points: Iterable[HistoryPoint], remarks: Iterable[HistoryRemark]) -> HistoryRemark | None:
-    """Return the first remark that acknowledges a change at one of these points; None without one."""
-    moments = {point.measured_utc for point in points}
-    return next((remark for remark in remarks if remark.kind == "acknowledged" and remark.at in moments), None)
-
-
-def _is_about(remark: HistoryRemark, series: HistorySeries) -> bool:
-    """Return whether a remark applies to a series; a remark without a metric applies to all metrics."""
-    return remark.metric in ("", series.metric.name) and all(
-        series.levels.get(name) == level for name, level in remark.levels.items()
-    )
-
-
-# The choice of a user
+    return replace(series, changes=tuple(changes), is_sentinel=is_sentinel, muted=muted)
 
 
 def _known_levels(wanted: Wanted, all_series: Sequence[HistorySeries]) -> dict[str, frozenset[str]]:
-    """Return the factors and levels that a user asked for, as {factor: levels}.
-
-    Raises: InputError for a factor or level that no series has."""
+    """Return {factor: levels} that a user asked for. Raises: InputError for one that no series has."""
     levels = {}
     for factor, words in wanted.items():
         known = sorted({series.levels[factor] for series in all_series if factor in series.levels})

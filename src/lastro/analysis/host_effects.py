@@ -26,6 +26,7 @@ from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
 from lastro.stats.recovery import RecoveryEstimate, estimate_recovery
+from lastro.stats.student import t_p
 from lastro.stats.weights import minus
 from lastro.study.model import Levels
 
@@ -71,9 +72,7 @@ class HostCells:
         return _weights_of(by_host, common), len(common), total
 
     def conditions(self, sides: Sequence[Levels], at: Levels) -> tuple[dict[str, list[Weights]], int]:
-        """Return {label of a used stratum: the weights of each side's mean}, and the number of all strata.
-
-        Raises: as `sides`."""
+        """Return {label of a used stratum: the weights of each side}, and the number of all. Raises: as `sides`."""
         by_host, common, total = self._common_strata(sides, at)
         labels = condition_labels(common, self.factors)
         return {label: _weights_of(by_host, [key]) for label, key in zip(labels, common, strict=True)}, total
@@ -87,9 +86,18 @@ class HostCells:
         for host, cells in self._cells.items():
             try:
                 strata, n = cells.strata(sides, at)
-                by_host[host], total = _exact(strata, cells), max(n, total)
             except Untestable as untestable:
                 self._lacking[host] = untestable.why
+                continue
+            exact = {
+                key: of_sides
+                for key, of_sides in strata.items()
+                if not any(index in cells.bounded for side in of_sides for index in side)
+            }
+            if exact:
+                by_host[host], total = exact, max(n, total)
+            else:
+                self._lacking[host] = (Note(N_("only a lower bound is known for a treatment that it needs")),)
         if not by_host:
             raise Untestable(*dict.fromkeys(note for why in self._lacking.values() for note in why))
         common = [key for key in next(iter(by_host.values())) if all(key in strata for strata in by_host.values())]
@@ -99,13 +107,12 @@ class HostCells:
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
         """Return the ratio of two means on each host, in the order of hosts; its `effect` is None without data."""
-        effects = []
-        for host in sorted({*self._cells, *self._lacking}):
-            if host in self._lacking:
-                effects.append(HostEffect(host, None, None, self._lacking[host]))
-            else:
-                effects.append(self._effect_on(host, _weights_on(host, of), _weights_on(host, to)))
-        return tuple(effects)
+        return tuple(
+            HostEffect(host, None, None, self._lacking[host])
+            if host in self._lacking
+            else self._effect_on(host, _weights_on(host, of), _weights_on(host, to))
+            for host in sorted({*self._cells, *self._lacking})
+        )
 
     def _effect_on(self, host: int, of: Weights, to: Weights) -> HostEffect:
         """Return the effect on one host, or the reason why it has none."""
@@ -134,11 +141,14 @@ class HostCells:
         The `difference` of the result is on logarithms. Raises: Untestable if fewer than three hosts have a ratio."""
         pooled = self._pool(of, to)
         logs, critical = pooled.estimate, t_quantile(self.confidence, pooled.df)
-        return MeanComparison(mean_ratio(pooled), logs, logs.p, logs.p, pooled.error, critical, log=True)
+        return MeanComparison(logs.mapped(exponential), logs, logs.p, logs.p, pooled.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p-value of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
-        return self._pool(of, to).p_of(math.log(bound), "above") if bound > 0 else 0.0
+        if bound <= 0:
+            return 0.0
+        pooled = self._pool(of, to)
+        return t_p(pooled.estimate.spread[0] - math.log(bound), pooled.error, pooled.df, 0.0, "above")
 
     def _pool(self, of: Weights, to: Weights) -> PooledMean:
         """Return the pooled ratio of two means. Raises: Untestable if fewer than three hosts have a ratio."""
@@ -146,7 +156,7 @@ class HostCells:
         if pooled := self.pooled(effects):
             return pooled
         reasons = dict.fromkeys(why for effect in effects for why in effect.absent_because)
-        raise Untestable(too_few_hosts(effects), *reasons)
+        raise Untestable(too_few_hosts(sum(effect.effect is not None for effect in effects)), *reasons)
 
     def sum_of_means(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
@@ -176,7 +186,7 @@ class HostCells:
                 gains.append(gain.value / size)
         if len(gains) < FEWEST:
             reasons_once = dict.fromkeys(why for reasons in self._lacking.values() for why in reasons)
-            raise Untestable(_too_few(len(gains)), *reasons_once)
+            raise Untestable(too_few_hosts(len(gains)), *reasons_once)
         return estimate_recovery(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
@@ -200,32 +210,11 @@ _NOT_A_RATIO = N_(
 )
 
 
-def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
-    """Return the reason why these effects are not pooled: too few hosts have one."""
-    return _too_few(sum(effect.effect is not None for effect in effects))
-
-
-def _too_few(n: int) -> Note:
+def too_few_hosts(n: int) -> Note:
+    """Return the reason why the effects of `n` hosts are not pooled."""
     return Note(
         N_("too few hosts have this effect: {n}; it takes {fewest} to show how much hosts differ"), n=n, fewest=FEWEST
     )
-
-
-def mean_ratio(pooled: PooledMean) -> Estimate:
-    """Return the pooled mean as a ratio, with its interval; its `n` counts hosts."""
-    return pooled.estimate.mapped(exponential)
-
-
-def _exact(strata: Strata, cells: MetricCells) -> Strata:
-    """Return the strata in which no value is only a lower bound. Raises: Untestable if there are none."""
-    exact = {}
-    for key, sides in strata.items():
-        treatments = {index for side in sides for index in side}
-        if not cells.bounded.keys() & treatments:
-            exact[key] = sides
-    if not exact:
-        raise Untestable(Note(N_("only a lower bound is known for a treatment that it needs")))
-    return exact
 
 
 def _weights_of(by_host: Mapping[int, Strata], keys: Sequence[Key]) -> list[Weights]:

@@ -2,12 +2,12 @@
 
 The effects are computed like those of claims: from statements of comparison and recovery, with the contrasts and
 intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and costs of
-isolation. The intervals of a family are simultaneous, so that any of them may be reported. Pure: it takes the results
-of a campaign and returns effects."""
+isolation. The intervals of a family are simultaneous, so that any of them may be reported. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -134,12 +134,41 @@ def interference(report: CampaignResults) -> Interference | None:
     The study must vary the neighbour, including the level "none", and there must be valid values. The design must not
     halve the factors of neighbour and isolation: a fraction that halves them has no treatments that differ in only one
     of these factors, so only main effects can be reported."""
-    levels = _levels(report, NEIGHBOUR)
-    if NONE not in levels or len(levels) < 2 or not report.metrics:
+    neighbours, isolations = _levels(report, NEIGHBOUR), _levels(report, ISOLATION)
+    if NONE not in neighbours or len(neighbours) < 2 or not report.metrics:
         return None
     if not report.views[0].n_blocks or Fraction.of(report.study).halved & {NEIGHBOUR, ISOLATION}:
         return None
-    return _InterferenceTests(report).results()
+    unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}
+    alone: Levels = {NEIGHBOUR: (NONE,), **unprotected}
+    protections = [level for level in isolations if level != NONE] if unprotected else []
+
+    def worse(of: Levels) -> _Effects:
+        """Return the statement that the metric is worse at the levels `of` than without a neighbour or isolation."""
+        return partial(direction_effects, of, alone, {}, report.metrics[0].better != "higher")
+
+    beside = [(level, worse({NEIGHBOUR: (level,), **unprotected})) for level in neighbours if level != NONE]
+    tested = _test_family(report, beside)
+    losses = sorted((test for test in tested if test.effects), key=_rank)
+    pairs = list(itertools.product((loss.level for loss in losses if loss.is_loss), protections))
+    statements = []
+    for neighbour, isolation in pairs:
+        without: Levels = {NEIGHBOUR: (neighbour,), **unprotected}
+        protected: Levels = {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)}
+        statements.append((isolation, partial(recovery_effects, alone, without, protected, {})))
+    recovered = zip(pairs, _test_family(report, statements), strict=True)
+    recoveries = by_key((neighbour, test) for (neighbour, _), test in recovered)
+    without_neighbour = [(level, worse({NEIGHBOUR: (NONE,), ISOLATION: (level,)})) for level in protections]
+    costs = _test_family(report, without_neighbour if reports_isolation(report) else [])
+    always = isolations or [report.study.settings.get(ISOLATION, NONE)]
+    return Interference(
+        metric=report.metrics[0],
+        n_blocks=report.views[0].n_blocks,
+        losses=(*losses, *(test for test in tested if not test.effects)),
+        recoveries={neighbour: tuple(tests) for neighbour, tests in recoveries.items()},
+        costs=tuple(sorted((test for test in costs if test.effects), key=_rank)),
+        only_with=() if NONE in always else tuple(always),
+    )
 
 
 def reports_isolation(report: CampaignResults) -> bool:
@@ -153,96 +182,32 @@ def reports_isolation(report: CampaignResults) -> bool:
 _Effects = Callable[[Comparisons], ClaimEffects]
 
 
-class _InterferenceTests:
-    """The statements on neighbours and isolation in one study, and their tests."""
+def _test_family(report: CampaignResults, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
+    """Test each statement on its level; all that can be tested are one family, corrected by Bonferroni's method."""
+    tested = [_test(report, level, statement, 1) for level, statement in statements]
+    n = sum(test.raw_p is not None for test in tested)
+    return [_test(report, level, statement, n) for level, statement in statements] if n > 1 else tested
 
-    def __init__(self, report: CampaignResults) -> None:
-        self.report, self.metric = report, report.metrics[0]
-        self.alpha = report.study.design.alpha
-        self.neighbours = [level for level in _levels(report, NEIGHBOUR) if level != NONE]
-        isolations = _levels(report, ISOLATION)
-        self.unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}
-        self.isolations = [level for level in isolations if level != NONE] if self.unprotected else []
-        self.n_blocks = report.views[0].n_blocks
 
-    def results(self) -> Interference:
-        """Test the losses to all neighbours, the recoveries from neighbours with a loss, and the costs of isolation."""
-        alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
-        tested = self._test_family(
-            [(level, self._worse({NEIGHBOUR: (level,), **self.unprotected}, alone)) for level in self.neighbours]
-        )
-        isolations = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
-        losses = sorted((test for test in tested if test.effects), key=_rank)
-        return Interference(
-            metric=self.metric,
-            n_blocks=self.n_blocks,
-            losses=(*losses, *(test for test in tested if not test.effects)),
-            recoveries=self._recoveries([loss.level for loss in losses if loss.is_loss]),
-            costs=tuple(self._costs()),
-            only_with=() if NONE in isolations else tuple(isolations),
-        )
+def _test(report: CampaignResults, level: Level, statement: _Effects, family: int) -> TestedLevel:
+    """Test a statement on a level, in a family of this many tests."""
+    metric, alpha, n_blocks = report.metrics[0], report.study.design.alpha, report.views[0].n_blocks
 
-    # Statements
+    def unknown(*why: Note) -> TestedLevel:
+        return TestedLevel(level, metric, alpha, None, why)
 
-    def _worse(self, of: Levels, to: Levels) -> _Effects:
-        """Return the statement that the metric is worse at the levels `of` than at `to`."""
-        return partial(direction_effects, of, to, {}, self.metric.better != "higher")
-
-    def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
-        """Return the statement that an isolation recovers a part of the loss to a neighbour."""
-        return partial(
-            recovery_effects,
-            {NEIGHBOUR: (NONE,), **self.unprotected},
-            {NEIGHBOUR: (neighbour,), **self.unprotected},
-            {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
-            {},
-        )
-
-    # Tests
-
-    def _test_family(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
-        """Test each statement on its level; all that can be tested are one family, corrected by Bonferroni's method."""
-        tested = [self._test(level, statement, 1) for level, statement in statements]
-        n = sum(test.raw_p is not None for test in tested)
-        return [self._test(level, statement, n) for level, statement in statements] if n > 1 else tested
-
-    def _test(self, level: Level, statement: _Effects, family: int) -> TestedLevel:
-        """Test a statement on a level, in a family of this many tests."""
-
-        def unknown(*why: Note) -> TestedLevel:
-            return TestedLevel(level, self.metric, self.alpha, None, why)
-
-        if self.n_blocks < 2:
-            return unknown(too_few_blocks(self.n_blocks))
-        try:
-            effects = measured_effects(self.report, [self.metric.name], statement, 1 - self.alpha / family)
-        except Untestable as untestable:
-            return unknown(*untestable.why)
-        tested = TestedLevel(level, self.metric, self.alpha, effects, family=family)
-        if tested.part.measure == "share":
-            return tested
-        if tested.part.open:
-            return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
-        return tested if tested.raw_p is not None else unknown(why_absent(tested.part.beside, tested.part.effect))
-
-    def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
-        """Return {neighbour: the test of each isolation's recovery}; all these tests are one family."""
-        pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
-        statements = [(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs]
-        tested = self._test_family(statements)
-        recoveries = by_key((neighbour, test) for (neighbour, _), test in zip(pairs, tested, strict=True))
-        return {neighbour: tuple(tests) for neighbour, tests in recoveries.items()}
-
-    def _costs(self) -> list[TestedLevel]:
-        """Return the known costs and gains of isolation without a neighbour, the worst first."""
-        if not reports_isolation(self.report):
-            return []
-        alone: Levels = {NEIGHBOUR: (NONE,)}
-        statements = [
-            (level, self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}))
-            for level in self.isolations
-        ]
-        return sorted((test for test in self._test_family(statements) if test.effects), key=_rank)
+    if n_blocks < 2:
+        return unknown(too_few_blocks(n_blocks))
+    try:
+        effects = measured_effects(report, [metric.name], statement, 1 - alpha / family)
+    except Untestable as untestable:
+        return unknown(*untestable.why)
+    tested = TestedLevel(level, metric, alpha, effects, family=family)
+    if tested.part.measure == "share":
+        return tested
+    if tested.part.open:
+        return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
+    return tested if tested.raw_p is not None else unknown(why_absent(tested.part.beside, tested.part.effect))
 
 
 def _rank(tested: TestedLevel) -> tuple[bool, float]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from lastro.analysis.build import MANY_LOST, decision_by_p, describe_points, fit_model
-from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row
+from lastro.analysis.campaign import Cell, MetricView, Point, Row
 from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
@@ -48,10 +48,15 @@ class _ExactTreatment:
 
 
 def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
-    """Return bounds for every treatment that lost more than a tenth of its finished trials, or whose baseline did.
-
-    The treatment with the largest fraction of lost trials is first."""
-    finished = _finished_blocks(view.report)
+    """Return bounds for treatments that lost over a tenth of their trials, or whose baseline did; the most first."""
+    # The blocks of finished trials: of valid trials, and of trials that remained invalid.
+    finished = defaultdict[int, set[int]](set)
+    for attempt in view.report.attempts:
+        if attempt.valid:
+            finished[attempt.treatment].add(attempt.block)
+    for invalid in view.report.invalid_attempts:
+        if invalid.trial_state == "invalid":
+            finished[invalid.treatment.index].add(invalid.block)
     known = {}
     for row, cell in view:
         if cell.points and not cell.bounded:
@@ -68,18 +73,6 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
         if treatment.many_lost or (baseline is not None and baseline.many_lost):
             bounds.append(_bounds(treatment, baseline, [case[index] for case in cases if index in case], view))
     return tuple(sorted(bounds, key=lambda treatment: -treatment.lost / treatment.trials))
-
-
-def _finished_blocks(report: CampaignResults) -> Mapping[int, set[int]]:
-    """Return {treatment: blocks of its finished trials}: of valid trials, and of trials that remained invalid."""
-    blocks = defaultdict[int, set[int]](set)
-    for attempt in report.attempts:
-        if attempt.valid:
-            blocks[attempt.treatment].add(attempt.block)
-    for invalid in report.invalid_attempts:
-        if invalid.trial_state == "invalid":
-            blocks[invalid.treatment.index].add(invalid.block)
-    return blocks
 
 
 def _compare_with_extremes(

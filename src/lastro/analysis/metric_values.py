@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
-from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block, comparable_cells
+from lastro.analysis.campaign import Cell, MetricView, Row, by_block, comparable_cells
 from lastro.grouping import by_key
 from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
@@ -33,7 +33,6 @@ class MetricValues:
     confidence: float
     model: BlockModel | None = None  # fitted to the cells
     planned: tuple[LevelsOf, ...] = ()  # levels of every treatment of the design
-    step: float = 0.0  # resolution of the values
     summaries: Mapping[int, Summary] = field(default_factory=dict)  # {treatment: summary of its cell}
     fraction: Fraction = FULL  # the measured fraction of the design, restricted to `factors`
 
@@ -94,20 +93,14 @@ class MetricValues:
         return list(combinations.values())
 
     def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
-        """Return for each pair of levels the weights of both means, over the combinations that have both levels.
-
-        The weights of a pair are empty if no combination has both levels."""
+        """Return the weights of both means of each pair of levels; they are empty if no combination has both levels."""
         combinations = self.combinations(factor, given or {})
         sides = []
         for level, other in pairs:
             shared = [by_level for by_level in combinations if level in by_level and other in by_level]
             weight = 1 / len(shared) if shared else 0.0
-            sides.append(
-                (
-                    {by_level[level]: weight for by_level in shared},
-                    {by_level[other]: weight for by_level in shared},
-                )
-            )
+            of, to = ({by_level[side]: weight for by_level in shared} for side in (level, other))
+            sides.append((of, to))
         return sides
 
 
@@ -118,22 +111,24 @@ def values_of(view: MetricView) -> MetricValues:
     report = view.report
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
     levels = {row.treatment.index: _texts(row) for row, _ in exact}
-    factors = {}
+    factors, references = {}, {}
     for factor in report.varying:
         texts = {of_treatment[factor.name] for of_treatment in levels.values()}
         if len(texts) > 1:
-            factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in texts)
+            factors[factor.name] = measured = tuple(text for level in factor.levels if (text := str(level)) in texts)
+            # The baseline's level if it was measured, otherwise the first measured level.
+            of_baseline = str(report.study.design.baseline.get(factor.name, measured[0]))
+            references[factor.name] = of_baseline if of_baseline in measured else measured[0]
     cells = {row.treatment.index: by_block(cell.points) for row, cell in exact}
     comparable = [levels[index] for index in comparable_cells(cells)]
     return MetricValues(
         cells=cells,
         levels=levels,
         factors=factors,
-        references={name: _reference(report, name, of_factor) for name, of_factor in factors.items()},
+        references=references,
         confidence=view.confidence,
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
-        step=view.step,
         summaries={row.treatment.index: cell.summary for row, cell in exact if cell.summary},
         fraction=Fraction.of(report.study).within(factors, comparable),
     )
@@ -149,25 +144,17 @@ def pooled_summary(view: MetricView, cells: Sequence[Cell]) -> Summary:
         return first
     blocks = by_key((point.block, point) for cell in cells for point in cell.points)
     bounded = sum(cell.bounded for cell in cells)
-    complete = [_mean_of(points) for points in blocks.values() if len(points) == len(cells)]
+    complete = []
+    for points in blocks.values():
+        if len(points) == len(cells):  # one point for the block, with the means of values and of widths
+            value = math.fsum(point.value for point in points) / len(points)
+            width = math.fsum(point.width for point in points) / len(points)
+            complete.append(points[0]._replace(value=value, width=width))
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
     has_interval = len(complete) > 1 and not bounded
     interval = describe_points(view.metric, complete, view.confidence, view.step).interval if has_interval else None
     return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
 
 
-def _mean_of(points: Sequence[Point]) -> Point:
-    """Return one point for these points of one block: the first, with the means of their values and of their widths."""
-    value = math.fsum(point.value for point in points) / len(points)
-    width = math.fsum(point.width for point in points) / len(points)
-    return points[0]._replace(value=value, width=width)
-
-
 def _texts(row: Row) -> dict[str, str]:
     return {name: str(level) for name, level in row.treatment.levels.items()}
-
-
-def _reference(report: CampaignResults, factor: str, levels: Sequence[str]) -> str:
-    """Return the baseline's level of the factor if it was measured, otherwise the first measured level."""
-    of_baseline = str(report.study.design.baseline.get(factor, levels[0]))
-    return of_baseline if of_baseline in levels else levels[0]

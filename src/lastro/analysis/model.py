@@ -130,9 +130,7 @@ class FactorPairs:
         return tuple(level for level in self.levels if level != self.reference)
 
     def of(self, level: str, to: str = "") -> Pair:
-        """Return the comparison of a level with `to`, by default the reference.
-
-        Raises: KeyError when there is no such pair."""
+        """Return the comparison of a level with `to`, by default the reference. Raises: KeyError without one."""
         if level == self.reference:
             return self.effects[to].reversed()
         return self.effects[level] if to in ("", self.reference) else self.pairs[level, to]

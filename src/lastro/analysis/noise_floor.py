@@ -1,4 +1,6 @@
-"""Compute noise floors from an A/A campaign, and read those that a campaign has stored. Pure.
+"""Compute noise floors and the spread between campaigns from A/A campaigns, and read those that a campaign has stored.
+
+The spread is between campaigns in which nothing changed. Pure.
 
 A campaign stores the noise floors that apply to it in this format:
 
@@ -8,22 +10,24 @@ A campaign stores the noise floors that apply to it in this format:
     pairs        the number that the A/A campaign planned; apart, the blocks from one trial of a pair to the other
     metrics      {name: {floor, treatment, absent_because, n_pairs, ratio, interval}}
                  of the baseline treatment with the highest floor, a fraction (0.03: 3 %)
-    between      the spread between several A/A campaigns, as `analysis.campaign_spread` describes it; null for one
+    between      the spread between several A/A campaigns; null for one: {campaigns: their number, first_utc, last_utc:
+                 when the first and the last of them began, spreads: {metric: the standard deviation of the campaigns'
+                 means, as a fraction}}
     guest        the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`; null
                  for a real host"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, MeasuredIn, MetricView, by_block
-from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
-from lastro.analysis.campaign_spread import to_dict as between_dict
+from lastro.analysis.trends import parse_utc
 from lastro.results.samples import Metric
 from lastro.stats.noise_floor import FORMAT, NoiseFloor, blocks_apart, floor_for_blocks, noise_floor, pairs_of
 from lastro.stats.notes import N_, Note
+from lastro.stats.sampled_mean import CampaignSpread, spread_between
 from lastro.study.design import treatments
 from lastro.study.model import Study
 
@@ -47,6 +51,23 @@ class MetricFloor:
     metric: Metric
     treatment: str
     floor: NoiseFloor
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenCampaigns:
+    """The spread between equal campaigns of this host, by metric; metrics without means above zero are absent.
+
+    `campaigns` is the number of campaigns. The first began at `first_utc`, the last at `last_utc`, if known."""
+
+    campaigns: int
+    first_utc: str | None
+    last_utc: str | None
+    spreads: Mapping[str, CampaignSpread]
+
+    @property
+    def span_s(self) -> float:
+        """The seconds from the start of the first campaign to the start of the last; 0 if that is not known."""
+        return seconds_between(self.first_utc, self.last_utc) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +119,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
 def stored_floors(kept: Any) -> dict[str, Floor]:
     """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty if it stored none.
 
-    `kept` is the stored document (`CampaignResults.noise_floor`). Metrics whose floor is unknown or negative are left
-    out."""
+    `kept` is the stored document (`CampaignResults.noise_floor`). Unknown and negative floors are left out."""
     if not kept or kept["blocks"] < 1:
         return {}
     floors = {name: metric.get("floor") for name, metric in kept["metrics"].items()}
@@ -152,3 +172,56 @@ def _metric(metric_floor: MetricFloor) -> dict[str, Any]:
         "ratio": ratio.value if ratio else None,
         "interval": {"low": interval.low, "high": interval.high} if interval else None,
     }
+
+
+def seconds_between(start: str | None, end: str | None) -> float | None:
+    """Return the seconds between two UTC times, positive in either order; None if one is not known."""
+    first, last = (parse_utc(at or "") for at in (start, end))
+    return None if first is None or last is None else abs((last - first).total_seconds())
+
+
+def between_campaigns(reports: Sequence[CampaignResults]) -> BetweenCampaigns | None:
+    """Return the spread between the A/A campaigns of one study; None for fewer than two."""
+    if len(reports) < 2:
+        return None
+    starts = [report.progress.first_utc for report in reports if report.progress.first_utc]
+    spreads = {
+        metric.name: spread
+        for index, metric in enumerate(reports[0].metrics)
+        if (spread := spread_between([_means(report, index) for report in reports])) is not None
+    }
+    return BetweenCampaigns(len(reports), min(starts, default=None), max(starts, default=None), spreads)
+
+
+def _means(report: CampaignResults, index: int) -> dict[int, float]:
+    """Return {treatment: mean} of one metric, without means that are at most zero or only lower bounds."""
+    cells = ((row.treatment.index, row.cells[index]) for row in report.rows)
+    return {at: cell.summary.mean for at, cell in cells if cell.summary and cell.summary.mean > 0 and not cell.bounded}
+
+
+def read_between(noise_floor: Any) -> BetweenCampaigns | None:
+    """Return the spread between campaigns that `lastro noise-floor --campaigns` stored, from a campaign's noise floors.
+
+    None if it stored nothing, or a spread of fewer than two campaigns."""
+    between = (noise_floor or {}).get("between")
+    if not between or between.get("campaigns", 0) < 2:
+        return None
+    n = between["campaigns"]
+    spreads = {
+        name: CampaignSpread(spread**2, n - 1) for name, spread in between.get("spreads", {}).items() if spread >= 0
+    }
+    return BetweenCampaigns(n, between.get("first_utc"), between.get("last_utc"), spreads)
+
+
+def spreads_of(report: CampaignResults) -> Mapping[str, CampaignSpread]:
+    """Return {metric: the spread between equal campaigns} that a campaign has stored; empty if it stored none."""
+    between = read_between(report.noise_floor)
+    return between.spreads if between else {}
+
+
+def between_dict(between: BetweenCampaigns | None) -> dict[str, Any] | None:
+    """Return the spread as JSON-serializable data, with the keys of this module's docstring; None stays None."""
+    if between is None:
+        return None
+    spreads = {name: of_metric.spread for name, of_metric in between.spreads.items()}
+    return {**{key: getattr(between, key) for key in ("campaigns", "first_utc", "last_utc")}, "spreads": spreads}

@@ -17,14 +17,13 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
-from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
-from lastro.analysis.host_facts import RANDOMIZATION, USUAL, named_facts
-from lastro.analysis.joined_campaigns import MACHINE
+from lastro.analysis.host_effects import HostCells, HostEffect, too_few_hosts
+from lastro.analysis.host_facts import MACHINE, RANDOMIZATION, USUAL, named_facts
 from lastro.analysis.verdicts import Verdict, verdict_on_ratio
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
-from lastro.stats.adjust import holm
 from lastro.stats.contrasts import exponential
+from lastro.stats.families import holm
 from lastro.stats.intervals import Estimate, Interval, satterthwaite, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
@@ -72,8 +71,8 @@ class PooledEffect:
 
     @property
     def mean(self) -> Estimate | None:
-        """The mean ratio over hosts."""
-        return mean_ratio(self.pooled) if self.pooled else None
+        """The mean ratio over hosts; its `n` counts hosts."""
+        return self.pooled.estimate.mapped(exponential) if self.pooled else None
 
     @property
     def prediction(self) -> Interval | None:
@@ -129,9 +128,15 @@ def pool_hosts(
     chosen = [_metric(name, hosts) for name in dict.fromkeys(metrics) or [m.name for m in reports[0].study.metrics]]
     levels = list(_levels(reports))
     effects = [_effect(reports, metric, compared, estimator) for metric in chosen for compared in levels]
+    ps = holm([effect.pooled.estimate.p if effect.pooled else None for effect in effects])
+    ps_between = holm([effect.between_hosts.p if effect.between_hosts else None for effect in effects])
+    corrected = []
+    for effect, p, p_between in zip(effects, ps, ps_between, strict=True):
+        decision = decision_by_p(p, reports[0].study.design.alpha)
+        verdict = verdict_on_ratio(effect.metric, decision, effect.mean.value if effect.mean else None)
+        corrected.append(replace(effect, p_adjusted=p_between if p is None else p, verdict=verdict))
     judged = _judge_claims(claims, reports, estimator) if claims else ()
-    alpha = reports[0].study.design.alpha
-    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_with_verdicts(effects, alpha)), estimator, judged)
+    return PooledStudy(tuple(hosts), tuple(chosen), tuple(corrected), estimator, judged)
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -199,7 +204,7 @@ def _effect(
         all_strata=all_strata,
         pooled=pooled,
         between_hosts=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
-        absent_because=() if pooled else (too_few_hosts(hosts),),
+        absent_because=() if pooled else (too_few_hosts(len(measured)),),
     )
 
 
@@ -211,15 +216,6 @@ def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence
     df = satterthwaite(variances, [first.df, second.df])
     interval = Interval.around(value, t_quantile(confidence, df) * error, confidence)
     return Estimate(value, interval, 2, p=t_p(value, error, df, 0.0), df=df).mapped(exponential)
-
-
-def _with_verdicts(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
-    """Yield the effects, each with its corrected p-value and the verdict on its mean over hosts."""
-    ps = holm([effect.pooled.estimate.p if effect.pooled else None for effect in effects])
-    ps_between = holm([effect.between_hosts.p if effect.between_hosts else None for effect in effects])
-    for effect, p, p_between in zip(effects, ps, ps_between, strict=True):
-        verdict = verdict_on_ratio(effect.metric, decision_by_p(p, alpha), effect.mean.value if effect.mean else None)
-        yield replace(effect, p_adjusted=p_between if p is None else p, verdict=verdict)
 
 
 _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -72,7 +72,13 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
         return tuple(dict.fromkeys(column(factor, treatment.index) for treatment in treatments))
 
     def gather(note: str, factor: str) -> Gathered:
-        return _gather(attempts, note, lambda attempt: column(factor, attempt.treatment))
+        """Return the properties that valid attempts noted under the key `note`."""
+        gathered: Gathered = defaultdict(lambda: defaultdict(list))
+        for attempt in attempts:
+            if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
+                for name, value in _flatten(attempt.notes.get(note)):
+                    gathered[name][column(factor, attempt.treatment)].append(value)
+        return gathered
 
     varying = {factor.name for factor in study.factors if len(factor.levels) > 1}
     by = next((name for name in ("platform", "isolation", "function") if name in varying), ALL)
@@ -91,16 +97,6 @@ def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
 
 
 Gathered = dict[str, dict[str, list[Any]]]  # {property: {column: the value that each attempt noted}}
-
-
-def _gather(attempts: Iterable[Attempt], note: str, column: Callable[[Attempt], str]) -> Gathered:
-    """Return the properties that valid attempts noted under the key `note`, as {property: {column: values}}."""
-    gathered: Gathered = defaultdict(lambda: defaultdict(list))
-    for attempt in attempts:
-        if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
-            for name, value in _flatten(attempt.notes.get(note)):
-                gathered[name][column(attempt)].append(value)
-    return gathered
 
 
 def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

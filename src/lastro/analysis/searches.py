@@ -44,10 +44,9 @@ def searches(report: CampaignResults) -> tuple[Search, ...]:
     with_notes = {(a.trial, a.attempt): a for a in report.attempts if a.typed_notes.stopped_by or a.typed_notes.remarks}
     result = []
     for view in report.views:
-        of_rows = [(row, endings(cell, with_notes)) for row, cell in view]
-        of_rows = [(row, of_row) for row, of_row in of_rows if of_row]
+        of_rows = tuple((row, of_row) for row, cell in view if (of_row := endings(cell, with_notes)))
         if of_rows:
-            result.append(Search(view.metric, tuple(of_rows)))
+            result.append(Search(view.metric, of_rows))
     return tuple(result)
 
 
@@ -58,7 +57,9 @@ def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Se
         attempt = attempts.get((point.trial, point.attempt))
         text = _stopped_by(attempt.typed_notes, cell.metric.name, point) if attempt else ""
         if text or point.at_least:
-            groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
+            # Words with digits are names of instances, addresses and amounts, which differ between trials.
+            gist = " ".join(word for word in text.split() if not any(map(str.isdigit, word)))
+            groups.setdefault((not point.at_least, gist), []).append((point.value, text))
     result = []
     for (limit, _), group in groups.items():
         values, texts = zip(*group, strict=True)
@@ -72,10 +73,3 @@ def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
         return noted.stopped_by[metric]
     bounds = (r.text for r in noted.remarks if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
     return next(bounds, "") if point.at_least else ""
-
-
-def _gist(text: str) -> str:
-    """Return the words of a text without digits, as a key that is equal for equal reasons.
-
-    Words with digits are names of instances, addresses and amounts, which differ between trials."""
-    return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))

@@ -8,7 +8,7 @@ the weighted geometric mean of goodness over the studies, by draws from the post
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,7 @@ from lastro.analysis.decision import (
     SlaQuestion,
     Undecidable,
     campaigns_of,
-    decide,
+    decide_if_possible,
     group_by_levels,
     metric_trials,
 )
@@ -136,9 +136,8 @@ def decide_suite(
     studies, decisions = [], []
     for name, report in used.items():
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
-        levels_here = by_study[name]
-        question = SlaQuestion(tuple(levels_here), factors=(PLATFORM,), confidence=1 - alpha)
-        decisions.append(_decision_or_none(report, question) if levels_here else None)
+        question = SlaQuestion(tuple(by_study[name]), factors=(PLATFORM,), confidence=1 - alpha)
+        decisions.append(decide_if_possible(report, question))
     scores = score(studies, len(names), reference, alpha_of(confidence))
     columns = tuple(
         SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
@@ -153,14 +152,6 @@ def suite_decision_of(reports: Mapping[str, CampaignResults]) -> SuiteDecision |
     """Return the comparison by the service levels in the study files; None if no study compares platforms."""
     usable = any(not _unusable(report) for report in reports.values())
     return decide_suite(reports, (), {}, CONFIDENCE) if usable else None
-
-
-def _decision_or_none(report: CampaignResults, question: SlaQuestion) -> SlaDecision | None:
-    """Return the decision; None if the trials do not allow one."""
-    try:
-        return decide(report, question)
-    except Undecidable:
-        return None
 
 
 def _unusable(report: CampaignResults) -> str:
@@ -191,8 +182,7 @@ def _service_levels(
 ) -> dict[str, list[ServiceLevel]]:
     """Return {study: its service levels}, from `texts` or, if none of them applies to the study, from its file.
 
-    `left_out` are the studies that do not count, with the reasons. Raises: InputError for a text that does not apply to
-    any study that counts."""
+    Raises: InputError for a text that does not apply to any study that counts."""
     by_study: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
     for text in texts:
         n_refused = 0
@@ -201,27 +191,19 @@ def _service_levels(
                 by_study[name].append(ServiceLevel.parse(text, report.metrics))
             except InputError:
                 n_refused += 1
-        if n_refused == len(reports):
-            raise _does_not_apply(text, reports.values(), left_out)
+        if n_refused == len(reports):  # `parse` names all metrics if no study has the metric
+            every = [*reports.values(), *(report for report, _ in left_out)]
+            level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
+            report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)
+            raise InputError(
+                f"--sla '{text}': only {report.directory} measures {level.metric.name}, "
+                f"and it does not count here: {why}",
+                f"decide on {report.directory} by itself",
+            )
     for name, report in reports.items():
         of_file = [f"{metric} {level}" for metric, level in report.study.sla.items()]
         by_study[name] = by_study[name] or [ServiceLevel.parse(text, report.metrics) for text in of_file]
     return by_study
-
-
-def _does_not_apply(
-    text: str, used: Iterable[CampaignResults], left_out: Sequence[tuple[CampaignResults, str]]
-) -> InputError:
-    """Return the error for a service level on a metric that only studies of `left_out` have.
-
-    Raises: InputError, with the names of all metrics, if no study has the metric."""
-    every = [*used, *(report for report, _ in left_out)]
-    level = ServiceLevel.parse(text, [metric for report in every for metric in report.metrics])
-    report, why = next((report, why) for report, why in left_out if level.metric in report.metrics)
-    return InputError(
-        f"--sla '{text}': only {report.directory} measures {level.metric.name}, and it does not count here: {why}",
-        f"decide on {report.directory} by itself",
-    )
 
 
 def _study_trials(report: CampaignResults, names: Sequence[str], weight: float) -> StudyTrials:

@@ -1,4 +1,4 @@
-"""The choice of the treatments that a table shows, and of their order. Pure."""
+"""The treatments that a user asks for: by levels, by recorded properties that are required, and in an order. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.properties import column_of
 from lastro.errors import InputError, did_you_mean
+from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.levels import find_levels, is_quantity, is_same_quantity
+from lastro.study.requirement import Requirement
+
+_NOT_LOOKED_FOR = N_("{property} of {part} is not known: the campaign did not look for it")
+_NOT_KNOWN = N_("{property} of {part} is not known: {how}")
+_FOUND = N_("{property} of {part}: {found} ({how})")
+_AT_LEAST, _YES_OR_NO = N_("at least {figure}"), ("yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +79,19 @@ def known_level(factor: str, known: Sequence[str], text: str) -> str:
             f"it has {', '.join(known)}; nothing is known of values between them",
         )
     raise InputError(f"the factor '{factor}' has no level '{text}'", did_you_mean(text, known))
+
+
+def check_requirement(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, Note]:
+    """Return whether a treatment meets a requirement (None if not known), and the recorded property or the reason."""
+    part = column_of(report.study, row.treatment.levels, required.kind)
+    recorded = report.provenance.properties.get(required.kind, {}).get(part, {}).get(required.name)
+    words = {"property": required.name, "part": part}
+    if recorded is None:
+        return None, Note(_NOT_LOOKED_FOR, **words)
+    is_met = required.met_by(recorded.value, is_lower_bound=recorded.at_least)
+    if is_met is None:
+        return None, Note(_NOT_KNOWN, **words, how=recorded.how)
+    found: str = Note(recorded.text) if recorded.text in _YES_OR_NO else Numeral(recorded.text)
+    if (figure := recorded.text.removeprefix("at least ")) != recorded.text:
+        found = Note(_AT_LEAST, figure=Numeral(figure))
+    return is_met, Note(_FOUND, **words, found=found, how=recorded.how)

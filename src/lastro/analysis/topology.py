@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import CampaignResults
@@ -45,9 +45,7 @@ class DrawnTopology:
 
 
 def drawn_topology(report: CampaignResults) -> DrawnTopology | None:
-    """Return the topology of a baseline, or else of the first treatment that recorded one.
-
-    None if no valid trial recorded any."""
+    """Return the topology of a baseline, or else of the first treatment that recorded one; None without any."""
     valid = {treatment: attempts[0] for treatment, attempts in report.valid_attempts().items()}
     rows = sorted(report.rows, key=lambda row: not row.is_baseline)
     attempts = [(row.treatment, valid[row.treatment.index]) for row in rows if row.treatment.index in valid]
@@ -61,12 +59,11 @@ def drawn_topology(report: CampaignResults) -> DrawnTopology | None:
     all_nodes = [topology.topology.nodes for _, topology in topologies]
     larger = [nodes for nodes in all_nodes if known <= {node.role for node in nodes}]
     others = by_key((node.role, node) for nodes in larger for node in nodes if node.anomaly and node.role not in known)
-    return DrawnTopology(treatment, first, tuple(_merge(nodes) for nodes in others.values()))
-
-
-def _merge(nodes: Sequence[Node]) -> Node:
-    """Return the first node, with the anomalies of all nodes."""
-    return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
+    merged = (
+        replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
+        for nodes in others.values()
+    )
+    return DrawnTopology(treatment, first, tuple(merged))
 
 
 def tool_versions(provenance: Provenance) -> dict[str, str]:

@@ -47,25 +47,22 @@ def trial_order(view: MetricView) -> TrialOrder | None:
     For the autocorrelation, values are divided by their treatment's mean if all means are above zero, so that all
     treatments have equal weight."""
     timed = _timed(view)
-    correlation = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
+    correlation = autocorrelation(*_values_and_cells(view, timed))
     if correlation is None or len(timed) < sum(len(cell.points) for cell in view.cells):
         return None
     return TrialOrder(correlation, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(timed)})
 
 
-def _scaled(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
-    """Return the values as fractions of their treatment's mean if all means are above zero, else unchanged."""
+def _values_and_cells(
+    view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]
+) -> tuple[list[float], list[tuple[int, int]]]:
+    """Return the values, as fractions of their treatment's mean if all means are above zero, and the cell of each.
+
+    A cell is a treatment or, with several campaigns, a treatment in one of them."""
     means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
-    relative = _all_above_zero(view)
-    return [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in timed]
-
-
-def _cells_of(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
-    """Return for each value the index of its cell: its treatment or, with several campaigns, treatment and campaign."""
-    campaigns = campaigns_of_blocks(view.report.members) or {}
-    numbers: dict[tuple[int, int], int] = {}
-    cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in timed)
-    return [numbers.setdefault(cell, len(numbers)) for cell in cells]
+    relative, campaigns = _all_above_zero(view), campaigns_of_blocks(view.report.members) or {}
+    values = [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in timed]
+    return values, [(row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in timed]
 
 
 def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, TrialOrder]:
@@ -82,7 +79,7 @@ def serial_dependence(view: MetricView) -> SerialDependence | None:
     if (order := trial_order(view)) is None:
         return None
     timed = _timed(view)
-    p = p_within_blocks(_scaled(view, timed), _cells_of(view, timed), [point.block for _, _, point in timed])
+    p = p_within_blocks(*_values_and_cells(view, timed), [point.block for _, _, point in timed])
     if p is None:
         return None
     worst = max((cell for cell in view.cells if cell.points), key=order.variance_factor)

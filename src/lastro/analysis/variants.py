@@ -17,7 +17,7 @@ from lastro.results.looks import Look
 from lastro.results.samples import Metric
 from lastro.stats.intervals import alpha_of
 from lastro.stats.look_state import FEWEST_BLOCKS
-from lastro.stats.simultaneous import Pair
+from lastro.stats.simultaneous import Pair, most_blocks
 from lastro.stats.variants import Better, VariantChange, Verdict, confidence_at, is_confirmed, variant_changes
 from lastro.study.margins import Margins
 from lastro.study.model import VARIANT, Study, VariantTest
@@ -107,25 +107,14 @@ class VariantAnswer:
         """The number of further blocks with which all open comparisons are decided with probability `CHANCE`.
 
         None if no comparison is open, or if an open one would need too many blocks."""
-        open_changes = [change for _, change in self.measured if change.verdict(self.test.margin) == "open"]
-        needed = [_blocks_to_decide(change, self.test.margin, self.confidence) for change in open_changes]
-        known = [n for n in needed if n is not None]
-        return max(1, max(known) - self.n_blocks) if known and len(known) == len(needed) else None
-
-
-def _blocks_to_decide(change: VariantChange, margin: float, confidence: float) -> int | None:
-    """Return the total number of blocks that decide on a change with probability `CHANCE`; None if too many."""
-    if change.comparison.critical is None or not math.isfinite(change.comparison.critical):
-        return None
-    return Pair(change.comparison, 1.0, 1, alpha_of(confidence)).blocks_to_decide(margin, CHANCE)
-
-
-def default_metric(study: Study) -> str:
-    """Return the first metric of a study that declares which direction is better. Raises: InputError without any."""
-    directed = [metric.name for metric in study.metrics if metric.better != "neither"]
-    if not directed:
-        raise InputError("no metric of the study declares which direction is better", "list one that does in `metrics`")
-    return directed[0]
+        needed: list[int | None] = []
+        for _, change in self.measured:
+            if change.verdict(self.test.margin) == "open":
+                pair = Pair(change.comparison, 1.0, 1, alpha_of(self.confidence))
+                has_spread = change.comparison.critical is not None and math.isfinite(change.comparison.critical)
+                needed.append(pair.blocks_to_decide(self.test.margin, CHANCE) if has_spread else None)
+        most = most_blocks(needed)
+        return None if most is None else max(1, most - self.n_blocks)
 
 
 def variant_test(study: Study, metric: str | None = None, margin: float | None = None) -> VariantTest:
@@ -138,11 +127,13 @@ def variant_test(study: Study, metric: str | None = None, margin: float | None =
             "this study has no variants", "`lastro ab STUDY --a NAME=VALUE --b NAME=VALUE` runs one with two"
         )
     of_file, blocks = study.test, max(FEWEST_BLOCKS, study.design.most_blocks)
-    name = metric or (of_file.metric if of_file else default_metric(study))
-    directions = {known.name: known.better for known in study.metrics}
-    if directions.get(name, "neither") == "neither":
-        why = "declares no better direction" if name in directions else "is not a metric of this study"
-        directed = [known for known, better in directions.items() if better != "neither"]
+    directed = [known.name for known in study.metrics if known.better != "neither"]
+    name = metric or (of_file.metric if of_file else next(iter(directed), None))
+    if name is None:
+        raise InputError("no metric of the study declares which direction is better", "list one that does in `metrics`")
+    if name not in directed:
+        is_known = any(known.name == name for known in study.metrics)
+        why = "declares no better direction" if is_known else "is not a metric of this study"
         raise InputError(f"--metric: {name} {why}", did_you_mean(name, directed))
     if of_file and name == of_file.metric and (not margin or margin == of_file.margin):
         return of_file
@@ -159,7 +150,12 @@ def judge_variants(report: CampaignResults, test: VariantTest, looks: Sequence[L
     confidence = report.study.design.confidence
     if first_step:
         confidence = confidence_at(first_step, test.last_look, confidence)
-    pairs = _with_changes(view, pairs, confidence)
+    comparable = [number for number, pair in enumerate(pairs) if not pair.missing]
+    if view.model is not None and comparable:
+        cells = [pairs[number].cells for number in comparable]
+        changes = variant_changes(view.model, cells, _better(view.metric), confidence)  # one family
+        of_pairs = dict(zip(comparable, changes, strict=True))
+        pairs = [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
     if raised is not None and looks[-1].stop:
         pairs = _confirm(view, pairs, raised)
     elif report.study.test != test:  # the campaign had no looks at this question, so its blocks need no confirmation
@@ -186,28 +182,13 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
         if base is None:
             continue
         for variant, row in by_variant.items():
-            label = " · ".join(str(row.treatment.levels[name]) for name in shown)
-            pairs.append(VariantPair(variant, label, row, base, missing=_missing(view, row, base, variant, reference)))
+            label, missing = " · ".join(str(row.treatment.levels[name]) for name in shown), None
+            for name, side in ((reference, base), (variant, row)):
+                cell = view.of(side)
+                if not cell.points or cell.bounded:
+                    missing = name, "bounded" if cell.bounded else side.reason or side.status
+            pairs.append(VariantPair(variant, label, row, base, missing=missing))
     return reference, pairs
-
-
-def _missing(view: MetricView, row: Row, base: Row, variant: str, reference: str) -> tuple[str, str] | None:
-    """Return (name of the side that cannot be compared, the reason); None if both sides can be compared."""
-    for name, side in ((variant, row), (reference, base)):
-        cell = view.of(side)
-        if not cell.points or cell.bounded:
-            return name, "bounded" if cell.bounded else side.reason or side.status
-    return None
-
-
-def _with_changes(view: MetricView, pairs: Sequence[VariantPair], confidence: float) -> list[VariantPair]:
-    """Return the pairs, with the change of each pair that can be compared; all changes are one family."""
-    comparable = [number for number, pair in enumerate(pairs) if not pair.missing]
-    if view.model is None or not comparable:
-        return list(pairs)
-    cells = [pairs[number].cells for number in comparable]
-    of_pairs = dict(zip(comparable, variant_changes(view.model, cells, _better(view.metric), confidence), strict=True))
-    return [replace(pair, change=of_pairs.get(number)) for number, pair in enumerate(pairs)]
 
 
 def _confirm(view: MetricView, pairs: Sequence[VariantPair], raised: Look) -> list[VariantPair]:

@@ -175,7 +175,7 @@ def judge_claims(data: CampaignData, file: Path, *, by_blocks: bool = False) -> 
     Raises: StudyError when the file is not a valid claims file of the campaign's study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
-    from lastro.analysis.claims.by_blocks import verdicts_by_blocks
+    from lastro.analysis.claims.advice import verdicts_by_blocks
     from lastro.analysis.claims.load import load_claims
     from lastro.builders.claims import JudgedClaims
 

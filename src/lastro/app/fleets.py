@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lastro.analysis.testbed_groups import AskedTestbed
+from lastro.analysis.host_facts import AskedTestbed
 from lastro.app.hosts import build_images, guests_to_boot, image_of, set_up_testbed
 from lastro.app.messages import say
 from lastro.app.provenance import changed_facts, provenance_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import lastro.words.claims as words
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, tally
-from lastro.analysis.claims.by_blocks import VerdictsAfter
+from lastro.analysis.claims.advice import VerdictsAfter
 from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Table, Text, Title
 from lastro.words.campaign import premises
 from lastro.words.language import Language

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lastro.analysis.breaking_points import strictest_limits
 from lastro.analysis.decision import Deployment, SlaDecision, levels_text
-from lastro.analysis.strictest_limits import strictest_limits
 from lastro.builders.decision_tables import breaking_blocks, candidates_table, levels_table, looks_blocks, number_text
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Title, section
 from lastro.stats.notes import N_

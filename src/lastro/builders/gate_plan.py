@@ -26,7 +26,7 @@ from lastro.analysis.gate_plan import GatePlan
 from lastro.builders.data.encoder import Forms, encode, in_common, pick
 from lastro.document import Block, Paragraph, Table
 from lastro.results.samples import Metric
-from lastro.stats.gate_power import POWER
+from lastro.stats.margins import POWER
 from lastro.units import human_duration
 from lastro.words.campaign import place_of
 from lastro.words.language import Language

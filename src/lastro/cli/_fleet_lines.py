@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
+from lastro.analysis.host_facts import AskedTestbed, GroupedTestbeds
 from lastro.cli._matrix import tables
 
 _CELL_WIDTHS = (16, 26)  # characters of a line in a cell, at least and at most

@@ -142,7 +142,7 @@ def _width() -> int:
 
 def _run_fleet(args: argparse.Namespace) -> int:
     """Print a comparison of the testbeds of a fleet, and return the exit code: 3 if none of them can be used."""
-    from lastro.analysis.testbed_groups import group_testbeds
+    from lastro.analysis.host_facts import group_testbeds
     from lastro.app.fleets import ask
     from lastro.cli import _fleet_lines
 

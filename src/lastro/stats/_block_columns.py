@@ -35,7 +35,12 @@ class BlockColumns:
         """Return the block columns for a design; `table` has the number of values of each (cell, block)."""
         counts, complete = table.sum(axis=1), bool(np.all(table == table[:1, :1]))
         fractions = table / counts[:, None]
-        whiten = _helmert(table) if complete else _whiten(np.diag(table.sum(axis=0)) - table.T @ fractions)
+        if complete:  # the same columns as by `_whiten`, without solving equations
+            from scipy.linalg import helmert
+
+            whiten = np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
+        else:
+            whiten = _whiten(np.diag(table.sum(axis=0)) - table.T @ fractions)
         return cls(counts, table, whiten, fractions @ whiten, complete)
 
     def outer(self, weights: Floats) -> Floats:
@@ -85,13 +90,6 @@ def _whiten(blocks: Floats) -> Floats:
     sizes, vectors = np.linalg.eigh(blocks)
     independent = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
     return np.asarray(vectors[:, independent] / np.sqrt(sizes[independent]))
-
-
-def _helmert(table: Floats) -> Floats:
-    """Return the same columns as `_whiten`, without solving equations; every block of the table must have all cells."""
-    from scipy.linalg import helmert
-
-    return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
 
 
 def noise_of_cells(

@@ -50,20 +50,6 @@ def level_codes(levels: Sequence[object]) -> Codes:
     return np.fromiter((numbers.setdefault(level, len(numbers)) for level in levels), dtype=np.intp, count=len(levels))
 
 
-def helmert_contrasts(codes: Codes) -> Floats:
-    """Return Helmert's contrasts of a factor: a row for each value, and one column fewer than there are levels.
-
-    Over the levels, the columns are orthonormal and sum to zero."""
-    from scipy.linalg import helmert
-
-    return np.asarray(helmert(int(codes.max()) + 1).T[codes])
-
-
-def interaction_columns(first: Floats, second: Floats) -> Floats:
-    """Return the product, row by row, of each column of the first matrix with each column of the second."""
-    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
-
-
 def orthonormal_basis(columns: Floats, original: Floats | None = None) -> Floats:
     """Return an orthonormal basis of the space that the columns span, without aliased directions.
 
@@ -116,15 +102,20 @@ class LinearModel:
     @classmethod
     def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> LinearModel:
         """Fit the model to `y`. Each term is a tuple of indices into `factors`; each factor has two levels or more."""
-        first, rows, counts = _distinct(factors, len(y))
-        # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values.
-        weights = np.sqrt(counts)
-        contrasts = [helmert_contrasts(codes)[first] for codes in factors]
+        from scipy.linalg import helmert
+
+        # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values. `first`
+        # has the index of the first value of each combination, and `rows` the combination of each value.
+        table = np.column_stack([*factors, np.zeros(len(y), dtype=np.intp)])
+        _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        rows, weights = rows.reshape(-1), np.sqrt(counts)
+        # Helmert's contrasts: over the levels of a factor, the columns are orthonormal and sum to zero.
+        contrasts = [helmert(int(codes.max()) + 1).T[codes[first]] for codes in factors]
         parts = [weights[:, None]]
         for term in terms:
             columns = weights[:, None]
             for index in term:
-                columns = interaction_columns(columns, contrasts[index])
+                columns = (columns[:, :, None] * contrasts[index][:, None, :]).reshape(len(first), -1)
             parts.append(columns)
         stacked = np.hstack(parts)
         # `frame` is an orthonormal basis of the space of all columns, and `inner` has the columns in this basis.
@@ -157,13 +148,3 @@ class LinearModel:
         basis = orthonormal_basis(others)
         new_directions = orthonormal_basis(project_out(basis, of_term), of_term)
         return new_directions.shape[1], sum_of_squares(new_directions.T @ project_out(basis, self.z), len(self.fitted))
-
-
-def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
-    """Find the distinct combinations of levels among `n` values.
-
-    Return three arrays: for each combination, the index of its first value; for each value, the index of its
-    combination; and for each combination, the number of its values."""
-    table = np.column_stack([*factors, np.zeros(n, dtype=np.intp)])
-    _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return first, rows.reshape(-1), counts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
-    from lastro.stats._projections import Codes, Floats, LinearModel
+    from lastro.stats._projections import Codes
 
 TYPE = "II"
 # The notes; the report's catalogues translate these.
@@ -62,13 +62,6 @@ class Anova:
     n: int  # number of values
     notes: tuple[Note, ...]  # on aliased and untestable effects
 
-    def effect(self, *factors: str) -> Effect:
-        """Return the effect of these factors, named in any order. Raises: KeyError when the model has none."""
-        for effect in self.effects:
-            if set(effect.factors) == set(factors):
-                return effect
-        raise KeyError(" × ".join(factors))
-
 
 def anova(
     values: Sequence[float],
@@ -85,41 +78,49 @@ def anova(
     factor. Interactions are of up to `order` factors (default: all). An effect is adjusted for all effects that do not
     contain it (Type II). Degrees of freedom that empty cells take away are dropped, with a note. With `log`, the
     logarithms of the values are fitted, for effects that multiply. `repeats` returns whether an effect, a collection of
-    factors, is the same contrast of these values as an earlier effect, as in a fractional factorial; such an effect
-    gets no line.
+    factors, is the same contrast of these values as an earlier effect, as in a fractional factorial, and gets no line.
 
     Raises: ValueError without values, for non-finite values, for unequal lengths, and with `log` for values that are
     not above zero."""
-    _check(values, factors, block, log)
-    from lastro.stats._projections import CentredValues, sum_of_squares
+    if not len(values):
+        raise ValueError("there are no values to analyse")
+    for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
+        if len(levels) != len(values):
+            raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a value is not finite")
+    if log and min(values) <= 0:
+        raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
+    from lastro.stats._projections import CentredValues, LinearModel, sum_of_squares
 
     data = CentredValues.of([math.log(value) for value in values] if log else values)
     plan = _Plan.of(factors, block, order, repeats)
-    model = plan.model(data.y)
+    terms = [term for _, term in plan.effects if term]
+    model = LinearModel.of(data.y, plan.codes, terms)
     unit = data.scale**2
     total = float(data.y @ data.y)
     residual_df = len(values) - model.rank
     rss = sum_of_squares(data.y - model.fitted, len(values)) if residual_df else 0.0
-    sums = [(0, 0.0) if term is None else model.effect(term, plan.adjusted_for(term)) for term in plan.fitted]
-    effects = tuple(
-        _effect(names, df, ss, (residual_df, rss), total, unit)
-        for names, (df, ss) in zip(plan.names, sums, strict=True)
-    )
+    effects = []
+    for names, term in plan.effects:
+        df, ss = 0, 0.0
+        if term:  # adjusted for all terms that do not contain it
+            others = [index for index, other in enumerate(terms) if not set(term) <= set(other)]
+            df, ss = model.effect(terms.index(term), others)
+        effects.append(_effect(names, df, ss, (residual_df, rss), total, unit))
     residual = _effect(("residual",), residual_df, rss, (0, 0.0), total, unit)
     notes = (*plan.notes, *_notes(effects, plan, residual, total))
-    return Anova(log, effects, residual, total * unit, len(values), notes)
+    return Anova(log, tuple(effects), residual, total * unit, len(values), notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The effects by name, and the terms of the model that is fitted for them.
+    """The effects, as (names of the factors, the term of the model that is fitted), and notes.
 
     A term is a tuple of indices into `codes`, which has the levels of the values for the block and for each factor that
-    varies. `fitted` has for each effect the index of its term; None for a factor with one level."""
+    varies. It is empty for a factor with one level."""
 
-    names: tuple[tuple[str, ...], ...]
-    terms: tuple[tuple[int, ...], ...]
-    fitted: tuple[int | None, ...]
+    effects: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
     codes: tuple[Codes, ...]
     notes: tuple[Note, ...]
 
@@ -139,7 +140,12 @@ class _Plan:
         notes = [Note(ONE_LEVEL, factor=name) for name in columns if name not in varying]
         freedom = {name: int(columns[name].max()) for name in varying}
         wanted = len(varying) if order is None else min(order, len(varying))
-        reach = _feasible_order(freedom, wanted)
+        reach, n_columns = wanted, 0
+        for size in range(1, wanted + 1):
+            n_columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
+            if size > 1 and n_columns > MOST_COLUMNS:
+                reach = size - 1
+                break
         if reach < wanted:
             notes.append(Note(TOO_MANY, order=reach))
         has_block = block is not None and len(set(block)) > 1
@@ -147,62 +153,13 @@ class _Plan:
             notes.append(Note(ONE_BLOCK))
         codes = [level_codes(block)] if block is not None and has_block else []
         index = {name: number for number, name in enumerate(varying, len(codes))}
-        names: list[tuple[str, ...]] = [("block",)] if has_block else []
-        terms: list[tuple[int, ...]] = [(0,)] if has_block else []
-        fitted: list[int | None] = [0] if has_block else []
+        effects: list[tuple[tuple[str, ...], tuple[int, ...]]] = [(("block",), (0,))] if has_block else []
         for size in range(1, max(reach, 1) + 1):
             for group in combinations(columns if size == 1 else varying, size):
-                if repeats(group):
-                    continue
-                names.append(group)
-                has_one_level = group[0] not in index
-                fitted.append(None if has_one_level else len(terms))
-                if not has_one_level:
-                    terms.append(tuple(index[name] for name in group))
+                if not repeats(group):
+                    effects.append((group, tuple(index[name] for name in group if name in index)))
         codes += [columns[name] for name in varying]
-        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
-
-    def model(self, y: Floats) -> LinearModel:
-        """Fit the model to the centred values `y`."""
-        from lastro.stats._projections import LinearModel
-
-        return LinearModel.of(y, self.codes, self.terms)
-
-    def adjusted_for(self, term: int) -> list[int]:
-        """Return the indices of the terms that a term is adjusted for: all terms that do not contain it."""
-        factors = set(self.terms[term])
-        return [index for index, other in enumerate(self.terms) if not factors <= set(other)]
-
-    def freedom(self, term: int) -> int:
-        """Return the degrees of freedom of a term when no cell is empty."""
-        return math.prod(int(self.codes[index].max()) for index in self.terms[term])
-
-
-def _check(
-    values: Sequence[float], factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, log: bool
-) -> None:
-    """Check the arguments of `anova`. Raises: ValueError."""
-    if not len(values):
-        raise ValueError("there are no values to analyse")
-    for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
-        if len(levels) != len(values):
-            raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")
-    if not all(map(math.isfinite, values)):
-        raise ValueError("a value is not finite")
-    if log and min(values) <= 0:
-        raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
-
-
-def _feasible_order(freedom: Mapping[str, int], order: int) -> int:
-    """Return the highest order of interactions, up to `order`, for which the model has at most `MOST_COLUMNS` columns.
-
-    `freedom` is {factor: its degrees of freedom}."""
-    columns = 0
-    for size in range(1, order + 1):
-        columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
-        if size > 1 and columns > MOST_COLUMNS:
-            return size - 1
-    return order
+        return cls(tuple(effects), tuple(codes), tuple(notes))
 
 
 def _effect(
@@ -226,11 +183,11 @@ def _effect(
 def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float) -> list[Note]:
     """Return the notes on the fitted model: aliased effects, no residual, and percentages that do not add up to 100."""
     notes = []
-    aliased = [
-        f"{effect.name} ({effect.df}/{plan.freedom(term)})"
-        for effect, term in zip(effects, plan.fitted, strict=True)
-        if term is not None and effect.df < plan.freedom(term)
-    ]
+    aliased = []
+    for effect, (_, term) in zip(effects, plan.effects, strict=True):
+        df = math.prod(int(plan.codes[index].max()) for index in term)  # when no cell is empty
+        if term and effect.df < df:
+            aliased.append(f"{effect.name} ({effect.df}/{df})")
     if aliased:
         notes.append(Note(EMPTY_CELLS, effects="; ".join(aliased)))
     if total == 0:

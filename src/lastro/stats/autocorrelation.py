@@ -38,9 +38,7 @@ _ALIASED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Autocorrelation:
-    """The correlation `lag1` of neighbouring trials, from 0 to 0.99, estimated from `n` trials.
-
-    `p` is the one-sided p of the hypothesis that they do not correlate."""
+    """The correlation `lag1` of neighbours among `n` trials, from 0 to 0.99, and the one-sided p of no correlation."""
 
     lag1: float
     p: float
@@ -87,9 +85,13 @@ def p_within_blocks(
     Source: Durbin and Watson, Biometrika 37 (1950) 409-428, for the mean and the variance of the ratio."""
     import numpy as np
 
+    from lastro.stats._projections import level_codes
+
     n = min(len(values), _MOST)
     factors = [treatments[:n], blocks[:n]] if len(set(blocks[:n])) < n else [treatments[:n]]
-    columns, *others = sorted(map(_indicators, factors), key=lambda indicators: -indicators.shape[1])
+    # For each factor, the 0/1 matrix with a row for each trial and a column for each level.
+    indicators = [np.eye(codes.max() + 1)[codes] for codes in map(level_codes, factors)]
+    columns, *others = sorted(indicators, key=lambda matrix: -matrix.shape[1])
     basis = columns / np.sqrt(columns.sum(axis=0))
     for other in others:  # the matrix with fewer columns: singular vectors of both together would take seconds
         directions, sizes, _ = np.linalg.svd(other - basis @ (basis.T @ other), full_matrices=False)
@@ -105,14 +107,6 @@ def p_within_blocks(
     first, second = float(np.trace(steps)), float(np.sum(steps**2))
     sd = math.sqrt(2 * (df * second - first**2) / (df**2 * (df + 2)))
     return NormalDist().cdf((float(np.sum(np.diff(residuals) ** 2)) / squares - first / df) / sd)
-
-
-def _indicators(names: Sequence[Hashable]) -> Floats:
-    """Return the 0/1 matrix with a row for each entry of `names` and a column for each distinct name."""
-    import numpy as np
-
-    codes = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return np.eye(len(codes))[[codes[name] for name in names]]
 
 
 def variance_factor(lag1: float, places: Sequence[int]) -> float:

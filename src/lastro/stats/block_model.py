@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lastro.stats._block_columns import BlockColumns, noise_of_cells
-from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, Floats, level_codes, sum_of_squares
 from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.ratios import ends_of_ratio
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.weights import minus
@@ -102,10 +102,10 @@ class BlockModel:
         codes = _ValueCodes(index, level_codes(of_cell), level_codes(of_block), level_codes(of_campaign))
         step = resolution(values)
         grid = np.array([(widths or {}).get(cell, 0.0) / 2 for cell in index])
-        linear = replace(cls._fit(values, codes, step).on_grid(grid), non_negative=non_negative)
+        linear = replace(cls._fit(values, codes, step, grid), non_negative=non_negative)
         if min(values) <= 0 or log is False:
             return linear
-        logs = cls._fit([math.log(value) for value in values], codes, 0.0)
+        logs = cls._fit([math.log(value) for value in values], codes, 0.0, grid)
         if log is None:
             gain = _gain_of_logs(linear.blocked, logs.blocked, values)
             needed = 0.0 if non_negative and linear.blocked.reaches_zero() else LOGS_FIT_BETTER
@@ -118,29 +118,19 @@ class BlockModel:
         return cls(True, blocked, unblocked, step, raw=linear)
 
     @classmethod
-    def _fit(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> BlockModel:
-        """Fit the values as they are (which may be logarithms), with and without blocks."""
-        blocked = _Fit.of(values, codes, step)
+    def _fit(cls, values: Sequence[float], codes: _ValueCodes, step: float, grid: Floats) -> BlockModel:
+        """Fit the values as they are (which may be logarithms), with and without blocks.
+
+        `grid` has for each cell half the step of the grid in which a search found its values."""
+        blocked = _Fit.of(values, codes, step, grid)
         if blocked.n_blocks == 1:
             return cls(False, blocked, blocked, step)
-        return cls(False, blocked, _Fit.of(values, replace(codes, block=codes.campaign), step), step)
-
-    def on_grid(self, grid: Floats) -> BlockModel:
-        """Return this model for values that a search found in a grid; `grid` has half of its step for each cell."""
-        blocked, unblocked = (replace(fit, grid=grid) for fit in (self.blocked, self.unblocked))
-        return replace(self, blocked=blocked, unblocked=unblocked)
+        return cls(False, blocked, _Fit.of(values, replace(codes, block=codes.campaign), step, grid), step)
 
     @property
     def linear(self) -> BlockModel:
         """The model of the values themselves, whose means are arithmetic; this model itself unless `log`."""
         return self.raw or self
-
-    @property
-    def own_variances(self) -> Floats:
-        """The variance of each cell, from the residuals of that cell only; cells with too few values are absent.
-
-        Variances are in the squared unit of the scaled values, so only their ratios have a meaning."""
-        return self.blocked.own_variances
 
     def is_bounded_by_zero(self, weights: Weights) -> bool:
         """Return whether a weighted sum of cell means cannot be negative."""
@@ -156,8 +146,7 @@ class BlockModel:
 
         The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, plus
         what rounding may have added. The ratio is None if `to` is zero; the interval is None if `to` is not
-        distinguishable from zero. The confidence of the interval is NaN: only the caller knows it, since it depends on
-        `critical`."""
+        distinguishable from zero. The confidence of the interval is NaN: only the caller knows it."""
         fit, _ = self._fit_and_sum(minus(of, to))
         value, interval = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
         if interval is not None and self.is_bounded_by_zero(of) and self.is_bounded_by_zero(to):
@@ -183,7 +172,7 @@ class BlockModel:
         It is the fit without blocks if the blocks do not link the cells, or if they cost too much precision. Only the
         design decides, never the values."""
         blocked = self.blocked.sum_of(weights)
-        if not blocked.unlinked and (self.blocked.complete or not np.any(blocked.block_weights)):
+        if not blocked.unlinked and (self.blocked.design.complete or not np.any(blocked.block_weights)):
             return self.blocked, blocked
         unblocked = self.unblocked.sum_of(weights)
         most = (_COST_OF_BLOCKS + ROUNDING) * self.unblocked.cost(unblocked)
@@ -236,15 +225,12 @@ class _WeightedSum:
 class _Fit:
     """A least-squares fit: means of cells and effects of blocks, in the scaled unit (`CentredValues`).
 
-    `means`, `counts`, `variances`, `variance_df`, `residual_df`, `steps` and `grid` are arrays over cells. `steps` and
-    `grid` are in the unit of the values. The covariance of the block columns is `root` times its transpose."""
+    `means`, `variances`, `variance_df`, `residual_df`, `steps` and `grid` are arrays over cells. `steps` and `grid` are
+    in the unit of the values. The covariance of the block columns is `root` times its transpose."""
 
     index: dict[Hashable, int]
     means: Floats
-    counts: Floats  # number of values
-    table: Floats  # number of values of each (cell, block)
-    # The block columns, which are orthogonal to the cells and have a Euclidean norm of 1 over all values.
-    whiten: Floats
+    design: BlockColumns
     effects: Floats  # of blocks
     squares: float  # sum of squares of all residuals
     df: int  # degrees of freedom of `squares`
@@ -252,20 +238,16 @@ class _Fit:
     variances: Floats  # of one value
     variance_df: Floats  # degrees of freedom of `variances`
     residual_df: Floats  # degrees of freedom of the cell's residuals
-    # Variance from the residuals of one cell only, for each cell whose `residual_df` is above zero.
-    own_variances: Floats
-    complete: bool  # every block has all cells, so that no comparison needs an adjustment for blocks
+    own_variances: Floats  # from the residuals of one cell only, for each cell whose `residual_df` is above zero
     root: Floats
     block_variance: float  # of the mean of the block `effects`
     steps: Floats  # resolution of readings
     grid: Floats  # how far a search may have missed the mean
 
     @classmethod
-    def of(cls, values: Sequence[float], codes: _ValueCodes, step: float) -> _Fit:
+    def of(cls, values: Sequence[float], codes: _ValueCodes, step: float, grid: Floats) -> _Fit:
         data = CentredValues.of(values)
-        index = codes.index
-        rows = codes.cell
-        columns = codes.block
+        index, rows, columns = codes.index, codes.cell, codes.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
         design = BlockColumns.of(table)
@@ -282,11 +264,9 @@ class _Fit:
         variances, variance_df, residual_df = noise_of_cells(squares_of, design)
         known = residual_df > ALIASED
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
-        steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, df, data, variances, variance_df, residual_df,
-            squares_of[known] / residual_df[known], design.complete, design.root(variances), of_blocks, steps,
-            np.zeros(len(index)),
+            index, means, design, effects, squares, df, data, variances, variance_df, residual_df,
+            squares_of[known] / residual_df[known], design.root(variances), of_blocks, np.full(len(index), step), grid,
         )  # fmt: skip
 
     @property
@@ -301,7 +281,7 @@ class _Fit:
     def reaches_zero(self) -> bool:
         """Return whether the interval of some cell's mean includes zero, at a confidence of `_CONFIDENCE`."""
         known = self.residual_df > ALIASED
-        errors = np.sqrt(self.variances / self.counts + self.block_variance) * self.data.scale
+        errors = np.sqrt(self.variances / self.design.counts + self.block_variance) * self.data.scale
         critical = [t_quantile(_CONFIDENCE, df) if df > 0 else 0.0 for df in self.variance_df.tolist()]
         return bool(np.any(known & (np.abs(self.all_means) <= errors * critical)))
 
@@ -316,29 +296,31 @@ class _Fit:
         centred = 0.0 if abs(centred) <= ROUNDING * size else centred
         value = centred + mean
         value = 0.0 if abs(value) <= ROUNDING * max(abs(centred), abs(mean)) else value
-        if self.complete:
+        if self.design.complete:
             return _WeightedSum(value, cells, w, total, np.zeros(0), unlinked=False)
-        by_block = self.table[cells].T @ (w / self.counts[cells])
-        block_weights = self.whiten.T @ by_block
-        if not np.any(np.abs(block_weights) > ALIASED * size / len(self.counts)):
+        by_block = self.design.table[cells].T @ (w / self.design.counts[cells])
+        block_weights = self.design.whiten.T @ by_block
+        if not np.any(np.abs(block_weights) > ALIASED * size / len(self.design.counts)):
             unlinked = float(np.ptp(by_block)) > ALIASED * size
             return _WeightedSum(value, cells, w, total, np.zeros_like(block_weights), unlinked)
-        effects = self.whiten @ block_weights
+        effects = self.design.whiten @ block_weights
         # The part that differences of blocks cannot adjust is equal in all blocks, unless some blocks are not linked.
-        adjusted = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
+        adjusted = self.design.table.sum(axis=0) * effects - self.design.table.T @ (
+            (self.design.table @ effects) / self.design.counts
+        )
         unlinked = float(np.ptp(by_block - adjusted)) > ALIASED * size
         return _WeightedSum(value, cells, w, total, block_weights, unlinked)
 
     def cost(self, weighted: _WeightedSum) -> float:
         """Return the variance that a sum would have if every value had variance 1 and blocks did not vary."""
         of_blocks = weighted.block_weights @ weighted.block_weights
-        return float(np.sum(weighted.weights**2 / self.counts[weighted.cells]) + of_blocks)
+        return float(np.sum(weighted.weights**2 / self.design.counts[weighted.cells]) + of_blocks)
 
     def estimate(self, weighted: _WeightedSum) -> CellEstimate:
         """Return the sum with its error, in the unit of the values; without an error if the noise is not known."""
         value = weighted.value * self.data.scale
-        blocked = self.n_blocks > 1 and float(self.table.max()) <= 1
-        sizes = [int(count) for count in self.counts[weighted.cells]]
+        blocked = self.n_blocks > 1 and float(self.design.table.max()) <= 1
+        sizes = [int(count) for count in self.design.counts[weighted.cells]]
         n_paired = self._n_paired_blocks(weighted) if blocked else 0
         n, paired = n_paired or sum(sizes), n_paired > 0
         least_p = least_paired_p(min(sizes, default=1)) if blocked else least_unpaired_p(sizes or [1])
@@ -367,10 +349,10 @@ class _Fit:
         """Return the number of blocks in which cells of both signs of weights have a value.
 
         If all weights have the same sign, return the number of blocks in which any weighted cell has a value."""
-        if self.complete and len(weighted.cells):
+        if self.design.complete and len(weighted.cells):
             return self.n_blocks
         signs = [weighted.cells[sign * weighted.weights > 0] for sign in (1, -1)]
-        sides = [self.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
+        sides = [self.design.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
         return int(np.count_nonzero(np.logical_and.reduce(sides))) if sides else 0
 
     def _has_known_noise(self, weighted: _WeightedSum) -> bool:
@@ -390,18 +372,20 @@ class _Fit:
 
         The parts are in the scaled unit: one for each cell, then those from the adjustment for blocks, then one because
         the blocks are a sample."""
-        parts = np.zeros(len(self.counts) + len(weighted.block_weights) + 1)
-        parts[weighted.cells] = weighted.weights * np.sqrt(self.variances[weighted.cells] / self.counts[weighted.cells])
-        if not self.complete:
-            parts[len(self.counts) : -1] = weighted.block_weights @ self.root
+        parts = np.zeros(len(self.design.counts) + len(weighted.block_weights) + 1)
+        parts[weighted.cells] = weighted.weights * np.sqrt(
+            self.variances[weighted.cells] / self.design.counts[weighted.cells]
+        )
+        if not self.design.complete:
+            parts[len(self.design.counts) : -1] = weighted.block_weights @ self.root
         parts[-1] = weighted.total * math.sqrt(self.block_variance)
         return parts
 
     def freedom_of(self, weighted: _WeightedSum) -> float:
         """Return Satterthwaite's degrees of freedom of a sum; for a difference, at most those of the residuals."""
         variances = self.variances[weighted.cells] if np.any(self.variances) else np.ones(len(weighted.cells))
-        parts = weighted.weights**2 * variances / self.counts[weighted.cells]
-        adjustment = 0.0 if self.complete else float(np.sum((weighted.block_weights @ self.root) ** 2))
+        parts = weighted.weights**2 * variances / self.design.counts[weighted.cells]
+        adjustment = 0.0 if self.design.complete else float(np.sum((weighted.block_weights @ self.root) ** 2))
         within = float(parts.sum()) + adjustment
         used = parts > 0
         if within == 0:

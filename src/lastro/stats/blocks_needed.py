@@ -17,14 +17,14 @@ Statistics in Medicine 5 (1986) 1-13, for averaging over a pilot's uncertainty; 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from lastro.stats._projections import Floats
+from lastro.stats.simultaneous import least_blocks
 
 MOST = 1_000_000  # blocks; if not even these are enough, the plan must change
 _LEAST_ROOM = 1e-300
@@ -108,21 +108,13 @@ def blocks_needed(
     def all_narrow(blocks: int) -> float:
         return float(narrow_as_shown(blocks).prod())
 
-    least = [_least_blocks(all_narrow, assurance) for assurance in assurances]
+    least = [least_blocks(all_narrow, assurance, 2, MOST) for assurance in assurances]
     return BlocksNeeded(
         tuple(
             SufficientBlocks(blocks, assurance, all_narrow(blocks or MOST))
             for blocks, assurance in zip(least, assurances, strict=True)
         ),
-        _least_blocks(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2),
-        _least_blocks(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2),
+        least_blocks(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2, 2, MOST),
+        least_blocks(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2, 2, MOST),
         int(narrow_as_shown(least[0] or MOST).argmin()),
     )
-
-
-def _least_blocks(probability_with: Callable[[int], float], probability: float) -> int | None:
-    """Return the least number of blocks, from 2 on, for which `probability_with` is at least `probability`.
-
-    None if it is above a million."""
-    blocks = bisect_left(range(MOST + 1), probability, lo=2, key=probability_with)
-    return blocks if blocks <= MOST else None

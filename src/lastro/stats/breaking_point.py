@@ -40,8 +40,6 @@ def breaking_points(
     if the limit may be violated even at the least dose, and ends at infinity if the limit may hold even at the greatest
     dose. None for a candidate that was not measured at every dose, or of which only bounds are known."""
     draws = draw_means(trials, (n_candidates, len(doses)), campaigns)
-    for cell in trials.floors:
-        draws[:, *cell] = np.nan
     if not at_least:  # at most `limit` is at least -`limit` for the negated mean
         draws, limit = -draws, -limit
     grid = (-math.inf, *doses, math.inf)

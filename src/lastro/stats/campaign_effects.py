@@ -20,52 +20,45 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lastro.stats._projections import Floats
-from lastro.stats.cell_means import DRAWS, MeanDraws, MetricTrials
+from lastro.stats.cell_means import DRAWS, SEED, MeanDraws, MetricTrials
 from lastro.stats.resolution import resolution
 
 Campaigns = Mapping[int, int]  # {block: campaign}
-_SEED = 2010  # as in `cell_means`
 _MOST_LOG = 100.0  # draws of the shifts of two campaigns may exceed the range of a float
 _ROUNDS = 30  # of alternating projections, which are exact after one where no trial is missing
 
 
-class CampaignDraws:
-    """Draws like those of `MeanDraws`; one more trial is a trial of one more campaign.
-
-    Raises: ValueError if some metric is not `linked`."""
+class CampaignDraws(MeanDraws):
+    """Draws whose one more trial is one of a further campaign. Raises: ValueError if some metric is not `linked`."""
 
     def __init__(
-        self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], campaigns: Campaigns, seed: int = _SEED
+        self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], campaigns: Campaigns, seed: int = SEED
     ) -> None:
         self._seed = seed
         self._effects = [_CampaignEffects.of(metric, campaigns) for metric in metrics]
         without = [effects.without(metric) for effects, metric in zip(self._effects, metrics, strict=True)]
-        self._inner = MeanDraws(without, size, seed)
-        self._drawn: dict[int, tuple[Floats, Floats]] = {}
+        super().__init__(without, size, seed)
 
-    def of(self, metric: int) -> tuple[Floats, Floats]:
-        """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
-        if metric not in self._drawn:
-            rng = np.random.default_rng([self._seed, 1])  # not the numbers of the inner draws; the same for all metrics
-            self._drawn[metric] = self._effects[metric].added_to(*self._inner.of(metric), rng)
-        return self._drawn[metric]
-
-    def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
-        """Return what `MeanDraws.missing` returns."""
-        return self._inner.missing(candidate, metrics)
+    def draw(self, metric: int) -> tuple[Floats, Floats]:
+        rng = np.random.default_rng([self._seed, 1])  # other numbers than those of `super`; the same for all metrics
+        return self._effects[metric].added_to(*super().draw(metric), rng)
 
 
-def draw_means(metric: MetricTrials, shape: tuple[int, int], campaigns: Campaigns | None, seed: int = _SEED) -> Floats:
-    """Return draws of the means of one metric: (draw, candidate, condition), for one campaign or several.
+def draws_of(
+    metrics: Sequence[MetricTrials], size: tuple[int, int, int], campaigns: Campaigns | None, seed: int = SEED
+) -> MeanDraws:
+    """Return the draws for one campaign (`campaigns` is None) or several. Raises: as `CampaignDraws`."""
+    return CampaignDraws(metrics, size, campaigns, seed) if campaigns else MeanDraws(metrics, size, seed)
 
-    `shape` is (number of candidates, number of conditions). `campaigns` is None for one campaign. Raises: as
-    `CampaignDraws`."""
-    draws = (
-        CampaignDraws([metric], (DRAWS, *shape), campaigns, seed)
-        if campaigns
-        else MeanDraws([metric], (DRAWS, *shape), seed)
-    )
-    return draws.of(0)[0]
+
+def draw_means(metric: MetricTrials, shape: tuple[int, int], campaigns: Campaigns | None, seed: int = SEED) -> Floats:
+    """Return draws of the means of one metric: (draw, candidate, condition); NaN where only lower bounds are known.
+
+    `shape` is (number of candidates, number of conditions). Raises: as `CampaignDraws`."""
+    means, _ = draws_of([metric], (DRAWS, *shape), campaigns, seed).of(0)
+    for cell in metric.floors:
+        means[:, *cell] = np.nan
+    return means
 
 
 def linked(metric: MetricTrials, campaigns: Campaigns) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lastro.stats._projections import Floats
 from lastro.stats.resolution import resolution
 
 DRAWS = 8000
-_SEED = 2010
+SEED = 2010
 # The most degrees of freedom that the pooled variance counts as. More than elsewhere: with few blocks, decisions need
 # it, and where one candidate is five times noisier, violators remain as rare (benches/decision_promises.py).
 _MOST_PRIOR_DF = 4.0
@@ -47,10 +48,9 @@ class MetricTrials:
 class MeanDraws:
     """Draws from the posterior of all means, and of the value of one more trial in each cell.
 
-    `size` is the shape of the draws of a metric: (draw, candidate, condition). A cell without values is NaN in all
-    draws."""
+    `size` is the shape of the draws of a metric: (draw, candidate, condition). A cell without values is NaN."""
 
-    def __init__(self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], seed: int = _SEED) -> None:
+    def __init__(self, metrics: Sequence[MetricTrials], size: tuple[int, int, int], seed: int = SEED) -> None:
         self._rng = np.random.default_rng(seed)
         _, n_candidates, n_conditions = size
         self._fits = [_FittedMetric.of(metric, n_candidates, n_conditions) for metric in metrics]
@@ -58,13 +58,11 @@ class MeanDraws:
         # The residuals of a trial are correlated between metrics, and so are the errors of their means.
         plain = self._rng.standard_normal((len(metrics), *size))
         self._errors = np.einsum("ij,jabc->iabc", mixing, plain)
-        self._drawn: dict[int, tuple[Floats, Floats]] = {}
+        self.of = cache(self.draw)
 
-    def of(self, metric: int) -> tuple[Floats, Floats]:
-        """Return the draws of the metric with the index `metric`: (draws of the means, draws of one more trial)."""
-        if metric not in self._drawn:
-            self._drawn[metric] = self._fits[metric].draw(self._errors[metric], self._rng)
-        return self._drawn[metric]
+    def draw(self, metric: int) -> tuple[Floats, Floats]:
+        """Draw the means of the metric with the index `metric`, and one more trial; `of` returns the same each time."""
+        return self._fits[metric].draw(self._errors[metric], self._rng)
 
     def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
         """Return the indices of those `metrics` that have no value of the candidate in at least one condition."""
@@ -111,6 +109,10 @@ class _FittedMetric:
         inner = float((columns.whiten**2).sum()) / max(len(blocks) - 1, 1)
         by_trial = {(int(a), int(b), int(c)): float(residuals[a, b, c]) for a, b, c in np.argwhere(measured)}
         return cls(log, means, noise, df, error, between, inner, grid.shape[2], by_trial)
+
+    def standardized(self, trial: tuple[int, int, int]) -> float:
+        noise = float(self.noise[trial[:2]])
+        return self.residuals[trial] / math.sqrt(noise) if noise > 0 else 0.0
 
     def draw(self, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return draws of all means, and of one more trial in each cell: (draw, candidate, condition).
@@ -189,7 +191,7 @@ def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
     for a in range(n):
         for b in range(a):
             shared = [key for key in fits[a].residuals if key in fits[b].residuals]
-            x, y = (np.array([_standardized_residual(fit, key) for key in shared]) for fit in (fits[a], fits[b]))
+            x, y = (np.array([fit.standardized(key) for key in shared]) for fit in (fits[a], fits[b]))
             scale = math.sqrt(float((x**2).sum() * (y**2).sum())) if shared else 0.0
             if scale > 0:
                 r = float((x * y).sum()) / scale
@@ -198,8 +200,3 @@ def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
     definite = (vectors * np.maximum(values, 1e-6)) @ vectors.T  # correlations estimated in pairs may be inconsistent
     sizes = np.sqrt(np.diag(definite))
     return np.asarray(definite / np.outer(sizes, sizes))
-
-
-def _standardized_residual(fit: _FittedMetric, key: tuple[int, int, int]) -> float:
-    noise = float(fit.noise[key[0], key[1]])
-    return fit.residuals[key] / math.sqrt(noise) if noise > 0 else 0.0

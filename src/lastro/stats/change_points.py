@@ -7,8 +7,7 @@ single outlier is not a change, and a change among the newest `FEWEST - 1` value
 
 The usual method for such series is E-divisive with permutations, which does not need normal values. But its p for n
 values cannot be less than 2 divided by the number of ways to draw three of them, 0.007 for n = 13: a short history
-could not show any change at the error rates that are needed here. The values of a history are means, which are nearly
-normal.
+could not show any change at the error rates that are needed here. The values of a history are means, nearly normal.
 
 Sources: Scott and Knott (1974), A cluster analysis method for grouping means; Worsley (1979), On the likelihood ratio
 test for a shift in location of normal populations; Hansen (2000), Sample splitting and threshold estimation, for the
@@ -36,9 +35,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of level between two values of a series.
-
-    With 95 % confidence, the true index lies from `first` to `last`."""
+    """A change of level of a series; with 95 % confidence, its true index lies from `first` to `last`."""
 
     at: int  # index of the first value after the change
     first: int
@@ -75,13 +72,17 @@ def change_points(values: Sequence[float], alpha: float, confidence: float) -> t
         splits = significant
     by_place = {split.at: split for split in significant}
     edges = [0, *sorted(by_place), len(series)]
-    return tuple(_change(series, by_place[at], edges[n], edges[n + 2], confidence) for n, at in enumerate(edges[1:-1]))
+    changes = []
+    for n, at in enumerate(edges[1:-1]):
+        split, before, after = by_place[at], series[edges[n] : at], series[at : edges[n + 2]]
+        ratio = pooled_ratio(after.tolist(), before.tolist(), confidence)
+        means = float(before.mean()), float(after.mean())
+        changes.append(ChangePoint(at, split.first, split.last, *means, ratio, split.p))
+    return tuple(changes)
 
 
 def _split_repeatedly(series: Values, start: int, end: int, alpha: float) -> list[_SegmentSplit]:
-    """Split the values from `start` to `end`, and then each side, as long as splits are significant.
-
-    Return all splits in the order of the series."""
+    """Split the values from `start` to `end`, and each side, while splits are significant; return them in order."""
     split = _best_split(series, start, end, alpha)
     if split is None or split.p > alpha:
         return []
@@ -114,19 +115,11 @@ def _best_split(series: Values, start: int, end: int, alpha: float) -> _SegmentS
 
 
 def _p(steps: Values, rest: Values, index: int) -> float:
-    """Return the p of a change of level after the value at `index`, corrected for all places that were searched.
+    """Return the p of a change after `index`, corrected for all searched places.
 
-    For each index, `steps` has the difference between the means of the two sides, and `rest` the residual sum of
-    squares of a split there."""
+    A split there has `steps` between the means of the two sides, and `rest` as its residual sum of squares."""
     n, n_left = len(rest) + 1, index + 1
     variance = float(rest[index]) / (n - 2)
     error = math.sqrt(variance * n / (n_left * (n - n_left))) if variance > _ROUNDING else 0.0
     p = t_p(float(steps[index]), error, n - 2, least_unpaired_p((n_left, n - n_left)))
     return min(1.0, (n - 2 * FEWEST + 1) * p)
-
-
-def _change(series: Values, split: _SegmentSplit, start: int, end: int, confidence: float) -> ChangePoint:
-    """Return the change at a split of the values from `start` to `end`."""
-    before, after = series[start : split.at], series[split.at : end]
-    ratio = pooled_ratio(after.tolist(), before.tolist(), confidence)
-    return ChangePoint(split.at, split.first, split.last, float(before.mean()), float(after.mean()), ratio, split.p)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lastro.stats.families import EstimateTest, judge
-from lastro.stats.intervals import Estimate, Interval
+from lastro.stats.intervals import Estimate, Interval, Pairing
 from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
-from lastro.stats.pairing import Pairing
 from lastro.stats.student import t_p
 from lastro.stats.weights import minus
 
@@ -35,9 +34,7 @@ NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 
 @dataclass(frozen=True, slots=True)
 class MeanComparison:
-    """A comparison of two sides: their ratio, and their difference in the unit of the values.
-
-    Both intervals are corrected for the family of comparisons."""
+    """A comparison of two sides: ratio and difference, whose intervals are corrected for the family of comparisons."""
 
     ratio: Estimate
     difference: Estimate
@@ -66,8 +63,7 @@ def compare(
     """Compare the first side of each pair with the second; all comparisons together are one family.
 
     A side is {cell: weight}, with weights that sum to 1. A pair of empty sides gives a comparison without values, which
-    does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for a cell without
-    values."""
+    does not count towards the family. `planned` is as in `families.judge`. Raises: KeyError for unknown cells."""
     gaps = [model.estimate(minus(of, to)) if model.log else model.difference(of, to) for of, to in sides]
     judged = judge(gaps, confidence, planned=planned)
     return tuple(
@@ -150,9 +146,7 @@ def one_sided_p(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
 
 
 def p_above(model: BlockModel, of: Mapping[K, float], level: float) -> float | None:
-    """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values.
-
-    None without a standard error."""
+    """Return the p of an arithmetic mean being at most `level`; None without a standard error."""
     mean = model.linear.estimate(of)
     return _upper_p(replace(mean, value=mean.value - level))
 

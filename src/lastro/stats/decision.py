@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from lastro.stats._projections import Floats
-from lastro.stats.campaign_effects import CampaignDraws, Campaigns
-from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
+from lastro.stats.campaign_effects import Campaigns, draws_of
+from lastro.stats.cell_means import DRAWS, Booleans, MetricTrials
 from lastro.stats.intervals import Estimate, posterior_median
 from lastro.stats.simultaneous import Outlook, least_blocks
 
@@ -186,31 +186,37 @@ def choose(
     most_values = _MOST_VALUES if stage is _ONLY_LOOK else _MOST_VALUES_AT_LOOK
     finer = most_values // max(1, n_candidates * n_conditions * len(metrics))
     shape = (DRAWS * min(max(1, finer), _FINER), n_candidates)
-    size_drawn = (*shape, n_conditions)
-    draws = CampaignDraws(metrics, size_drawn, campaigns) if campaigns else MeanDraws(metrics, size_drawn)
+    draws = draws_of(metrics, (*shape, n_conditions), campaigns)
     holds, may_hold, next_holds = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
     for limit in limits:
+        floors = np.zeros(size, bool)  # where values are only lower bounds
+        for cell in metrics[limit.metric].floors:
+            floors[cell] = True
         means, nexts = draws.of(limit.metric)
-        floors = _floors(metrics[limit.metric], n_candidates, n_conditions)
-        good, good_next = (_holds_limit(values, limit) for values in (means, nexts))
+        good, good_next = (
+            values >= limit.value if limit.at_least else values <= limit.value for values in (means, nexts)
+        )
         holds &= (good & (limit.at_least | ~floors)).all(axis=2)
         may_hold &= (good | (floors & limit.at_least)).all(axis=2)
         next_holds &= good_next.all(axis=2)
         of_limits.append(_limit_odds(means, good, limit, alpha))
-    costs = _costs(draws, cost, shape)
-    missing = [draws.missing(at, {*cost, *(limit.metric for limit in limits)}) for at in range(n_candidates)]
-    cheapest = _cheapest(costs, holds)
+    costs = np.zeros(shape)
+    for metric, weight in cost.items():
+        costs += weight * draws.of(metric)[0].mean(axis=2)
+    # The cheapest candidate that holds all limits, of each draw in which one does.
+    usable = np.where(holds & ~np.isnan(costs), costs, np.inf)
+    first = usable.argmin(axis=1)[np.isfinite(usable).any(axis=1)]
+    cheapest = np.bincount(first, minlength=n_candidates) / len(costs)
     odds = []
     for at in range(n_candidates):
         limit_odds = tuple(by_candidate[at] for by_candidate in of_limits)
-        p_holds, p_may_hold, p_next_holds = (
-            math.nan if missing[at] else float(held[:, at].mean()) for held in (holds, may_hold, next_holds)
+        missing = draws.missing(at, {*cost, *(limit.metric for limit in limits)})
+        held, may, held_next = (
+            math.nan if missing else float(draw[:, at].mean()) for draw in (holds, may_hold, next_holds)
         )
-        cost_estimate = posterior_median(costs[:, at], alpha)
-        odds.append(
-            CandidateOdds(limit_odds, p_holds, p_may_hold, p_next_holds, cost_estimate, cheapest[at], missing[at])
-        )
+        cost_here = posterior_median(costs[:, at], alpha)
+        odds.append(CandidateOdds(limit_odds, held, may, held_next, cost_here, float(cheapest[at]), missing))
     return _choice(tuple(odds), costs, alpha, stage)
 
 
@@ -247,16 +253,15 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
-    alike: tuple[int, ...] = ()
-    alike_less: tuple[TailOdds, ...] = ()
-    saving = 0.0
-    cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
+    alike, alike_less, saving = tuple[int, ...](), tuple[TailOdds, ...](), 0.0
+    cheaper = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
         alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
         alike_less = tuple(TailOdds(less[at], _tails(costs[:, at] - costs[:, recommended])) for at in alike)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
-        saving = _saving(costs[:, recommended], costs[:, [at for at in order if at in accepted]])
+        own, least_cost = costs[:, recommended], costs[:, [at for at in order if at in accepted]].min(axis=1)
+        saving = float((1 - least_cost / own).mean()) if (own > 0).all() else 0.0
     return Choice(
         odds,
         tuple(at for at in order if at in accepted),
@@ -286,35 +291,14 @@ def _tails(draws: Floats) -> float:
     return float(np.interp(-(high - low) / (third - first), -heaviness, dfs))
 
 
-def _saving(own: Floats, costs: Floats) -> float:
-    """Return the average fraction of the cost `own` that the least of `costs` saves; 0 unless `own` is above zero.
-
-    `own` are draws of the recommended candidate's cost, and `costs` of the cost of each accepted candidate."""
-    return float((1 - costs.min(axis=1) / own).mean()) if (own > 0).all() else 0.0
-
-
 def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:
-    """Return the candidates that are significant by Holm's method, together with those that were significant `before`.
-
-    `ps` are {candidate: p}."""
+    """Return the candidates significant by Holm's method, or already `before`; `ps` are {candidate: p}."""
     significant, new = set(before), sorted(ps.keys() - before, key=ps.__getitem__)
     for n_left, at in zip(range(len(new), 0, -1), new, strict=True):
         if ps[at] > stage.level(alpha / n_left):
             break
         significant.add(at)
     return frozenset(significant)
-
-
-def _holds_limit(values: Floats, limit: Limit) -> Booleans:
-    return values >= limit.value if limit.at_least else values <= limit.value
-
-
-def _floors(metric: MetricTrials, n_candidates: int, n_conditions: int) -> Booleans:
-    """Return by candidate and condition whether the values of a cell are only lower bounds."""
-    is_floor = np.zeros((n_candidates, n_conditions), bool)
-    for cell in metric.floors:
-        is_floor[cell] = True
-    return is_floor
 
 
 def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> list[LimitOdds | None]:
@@ -329,18 +313,3 @@ def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> li
         holds = float(good[:, at].all(axis=1).mean())
         odds.append(LimitOdds(int(condition), mean, holds, _tails(means[:, at, condition])) if mean else None)
     return odds
-
-
-def _costs(draws: MeanDraws | CampaignDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
-    """Return draws of the cost of each candidate: (draw, candidate)."""
-    total = np.zeros(shape)
-    for metric, weight in cost.items():
-        total += weight * draws.of(metric)[0].mean(axis=2)
-    return total
-
-
-def _cheapest(costs: Floats, holds: Booleans) -> list[float]:
-    """Return for each candidate the fraction of draws in which it is the cheapest candidate that holds all limits."""
-    usable = np.where(holds & ~np.isnan(costs), costs, np.inf)
-    first = usable.argmin(axis=1)[np.isfinite(usable).any(axis=1)]
-    return [float(n) / len(costs) for n in np.bincount(first, minlength=costs.shape[1])]

@@ -56,14 +56,23 @@ def drift(
     differ. Treatments with one value contain no information on time and are left out; with `relative`, so are
     treatments whose mean is zero.
 
-    Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
-
     Raises: ValueError when the sequences differ in length."""
     sequences = [range(len(values)) if blocks is None else blocks, hours, treatments]
     if any(len(sequence) != len(values) for sequence in sequences):
         raise ValueError("values, hours, treatments and blocks must be of one length")
-    residuals = _residuals(values, treatments, relative)
-    points = _points(residuals, hours, blocks)
+    residuals: dict[int, float] = {}  # {index of a value: its residual from the mean of its treatment}
+    for places in by_key((treatment, at) for at, treatment in enumerate(treatments)).values():
+        mean = sample_mean([values[at] for at in places])
+        if len(places) > 1 and (mean or not relative):
+            residuals |= {at: (values[at] - mean) / (mean if relative else 1) for at in places}
+    groups = by_key((at if blocks is None else blocks[at], at) for at in residuals)
+    every = sorted(
+        (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))
+        for group in groups.values()
+    )
+    size = math.ceil(len(every) / MOST_POINTS) or 1
+    neighbours = (every[start : start + size] for start in range(0, len(every), size))
+    points = tuple((sample_mean([h for h, _ in near]), sample_mean([r for _, r in near])) for near in neighbours)
     n = len(points)
     if n < LEAST_POINTS:
         return Drift(None, Estimate(None, None, n, Note(TOO_FEW_POINTS, n=n)), relative, points)
@@ -76,28 +85,3 @@ def drift(
     varies = min(mean_residuals) < max(mean_residuals)
     tau, p = map(float, kendalltau(times, mean_residuals)) if varies else (0.0, 1.0)
     return Drift(tau, Estimate(slope, Interval(low, high, confidence), n, p=p), relative, points)
-
-
-def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
-    """Return {index of a value: its residual from the mean of its treatment}, without treatments that `drift` omits."""
-    members = by_key((treatment, at) for at, treatment in enumerate(treatments))
-    residuals: dict[int, float] = {}
-    for places in members.values():
-        mean = sample_mean([values[at] for at in places])
-        if len(places) > 1 and (mean or not relative):
-            residuals |= {at: (values[at] - mean) / (mean if relative else 1) for at in places}
-    return residuals
-
-
-def _points(
-    residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
-) -> tuple[tuple[float, float], ...]:
-    """Return (hour, residual) of each trial or block, in the order of time; too many points are averaged in groups."""
-    groups = by_key((at if blocks is None else blocks[at], at) for at in residuals)
-    points = sorted(
-        (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))
-        for group in groups.values()
-    )
-    size = math.ceil(len(points) / MOST_POINTS) or 1
-    neighbours = (points[start : start + size] for start in range(0, len(points), size))
-    return tuple((sample_mean([h for h, _ in near]), sample_mean([r for _, r in near])) for near in neighbours)

@@ -11,17 +11,20 @@ zero.
 
 Sources: Dunnett, J. Am. Stat. Assoc. 50 (1955) 1096-1121; Hothorn, Bretz and Westfall, Biometrical Journal 50 (2008)
 346-363; Hasler and Hothorn, Biometrical Journal 50 (2008) 793-800; Benjamini and Yekutieli, J. Am. Stat. Assoc. 100
-(2005) 71-81. Loads numpy where there is a family."""
+(2005) 71-81. Loads numpy where there is a family.
+
+`holm` and `benjamini_hochberg` correct p-values whose correlations are not known. None stands for a test that could
+not be made: it stays None, and does not count towards the family."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lastro.stats.adjust import benjamini_hochberg
 from lastro.stats.intervals import alpha_of, t_quantile
 from lastro.stats.student import t_p
 
@@ -57,7 +60,7 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
     Planned comparisons are corrected by the largest |t|, others by the false discovery rate. Estimates without a
     standard error do not count towards the family."""
     tested = [estimate for estimate in estimates if estimate.error is not None]
-    judged = iter(_judge_planned(tested, confidence) if planned else _judge_screening(tested, confidence))
+    judged = iter((_judge_planned if planned else _judge_screening)(tested, confidence))
     untested = EstimateTest(None, None, None)
     return tuple(untested if estimate.error is None else next(judged) for estimate in estimates)
 
@@ -70,11 +73,15 @@ def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[Es
     judged = []
     for estimate in tested:
         p = _p(estimate)
-        if estimate.error == 0:
+        if not estimate.error:
             judged.append(_without_spread(p, min(1.0, len(tested) * p), confidence))
             continue
-        df = estimate.df if len(tested) <= MOST_PLANNED else _in_few_digits(estimate.df)
-        p_adjusted = max(p, family.p(_t(estimate), df))
+        df = estimate.df
+        if len(tested) > MOST_PLANNED:  # round down to `_DF_DIGITS` digits; whole numbers stay whole despite errors
+            scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
+            df = math.floor(df * scale + _ALIASED) / scale
+        t = max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
+        p_adjusted = max(p, family.p(t, df))
         judged.append(EstimateTest(p, p_adjusted, family.critical(confidence, df)))
     return judged
 
@@ -98,22 +105,10 @@ def _without_spread(p: float, p_adjusted: float, confidence: float) -> EstimateT
     return EstimateTest(p, p_adjusted, 0.0 if p_adjusted < alpha_of(confidence) else math.inf)
 
 
-def _t(estimate: CellEstimate) -> float:
-    """Return the distance from zero in standard errors, minus what rounding may have added."""
-    assert estimate.error
-    return max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
-
-
 def _p(estimate: CellEstimate) -> float:
-    """Return the p of one estimate alone."""
+    """Return the p of one estimate alone, without what rounding may have added to its distance from zero."""
     assert estimate.error is not None
     return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least_p)
-
-
-def _in_few_digits(df: float) -> float:
-    """Return degrees of freedom, rounded down to `_DF_DIGITS` digits; a whole number stays whole despite its error."""
-    scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
-    return math.floor(df * scale + _ALIASED) / scale
 
 
 class Family:
@@ -208,3 +203,37 @@ def _basis(loads: Floats) -> Floats:
         if (length := np.linalg.norm(rest)) > _ALIASED * np.linalg.norm(row):
             basis = np.vstack([basis, rest / length])
     return basis
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted to bound the probability of any false rejection; for planned comparisons.
+
+    Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979) 65-70."""
+
+    def step_down(ordered: list[float]) -> list[float]:
+        m = len(ordered)
+        return list(accumulate(((m - rank) * p for rank, p in enumerate(ordered)), max))
+
+    return _adjust_in_order(ps, step_down)
+
+
+def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted to bound the expected fraction of false rejections among all; for screening.
+
+    Source: Benjamini and Hochberg, Controlling the false discovery rate, J. R. Stat. Soc. B 57 (1995) 289-300."""
+
+    def step_up(ordered: list[float]) -> list[float]:
+        m = len(ordered)
+        # Not `scipy.stats.false_discovery_control`: importing it takes longer than any table.
+        return list(accumulate((m / rank * ordered[rank - 1] for rank in range(m, 0, -1)), min))[::-1]
+
+    return _adjust_in_order(ps, step_up)
+
+
+def _adjust_in_order(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
+    """Apply `step` to the existing p-values in ascending order, and return the results in the original order."""
+    ascending = sorted((p, at) for at, p in enumerate(ps) if p is not None)
+    adjusted: list[float | None] = [None] * len(ps)
+    for (_, at), p in zip(ascending, step([p for p, _ in ascending]), strict=True):
+        adjusted[at] = min(1.0, p)
+    return adjusted

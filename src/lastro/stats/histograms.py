@@ -28,8 +28,7 @@ _HALF = 1 << (_EXACT_BITS - 1)
 class Histogram:
     """The number of values in each bucket, from the bucket of 0 to the last one that is not empty.
 
-    `lost` is the number of events without a value, such as packets without an answer. They count as larger than every
-    value."""
+    `lost` is the number of events without a value, such as packets without an answer. They count as the largest."""
 
     counts: NDArray[np.int64]
     lost: int = 0

@@ -1,4 +1,9 @@
-"""Mean, standard deviation and Student's interval of the values of one metric, one value per trial."""
+"""Mean, standard deviation and Student's interval of the values of one metric, one value per trial.
+
+Values may be censored. A search that reached the end of its range without an answer gives a lower bound
+(right-censored). A search that found an answer gives an interval of its grid, between whose ends the truth lies
+(interval-censored). The mean of lower bounds is a lower bound of the mean, and has no interval: the values do not show
+how far above it the truth lies. Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
 
 from __future__ import annotations
 
@@ -9,14 +14,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, ZERO_DENOMINATOR, Note
-from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
 
 if TYPE_CHECKING:
     from lastro.stats._projections import Floats
 
+RATIO_IS_BOUND = "one of the means is only a lower bound, so the ratio is also only a bound"
+BOTH_ARE_BOUNDS = "both means are only lower bounds, so their ratio is not known"
+
 # The truth is at least the value (≥), or at most the value (≤); empty if the value is not a bound.
 Bound = Literal["", "≥", "≤"]
+Pairing = Literal["paired", "unpaired"]  # whether values of several cells are compared block by block
 
 
 def alpha_of(confidence: float) -> float:
@@ -66,7 +74,7 @@ class Estimate:
     # Number of blocks if `pairing` is "paired", else of values, or of the hosts or draws that the estimate comes from.
     n: int
     absent_because: Note | None = None  # the reason if the value or the interval is None
-    bound: Bound = ""  # if set, the truth is only known to be at least, or at most, the value (`stats.censored`)
+    bound: Bound = ""  # if set, the truth is only known to be at least, or at most, the value
     # Of the hypothesis that the value is zero; for a ratio: that it is 1, or that its numerator is zero.
     p: float | None = None
     df: float | None = None  # degrees of freedom of `p`
@@ -110,7 +118,7 @@ class Summary:
     """A summary of `n` values: mean, sample standard deviation, and interval of the mean; the last two None for n = 1.
 
     `bounded` counts the values that are only lower bounds. If there are any, the mean is only a lower bound, too, and
-    `sd` and `interval` are None (`stats.censored`)."""
+    `sd` and `interval` are None."""
 
     n: int
     mean: float
@@ -199,3 +207,42 @@ def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, n
     half = t_quantile(confidence, n - 1) * unit * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
     interval = Interval.around(mean, half, confidence)
     return Summary(n, mean, sd, interval.above_zero() if non_negative else interval)
+
+
+def describe_bounded(
+    values: Sequence[float],
+    bounded: Sequence[bool],
+    confidence: float,
+    step: float = 0.0,
+    *,
+    widths: Sequence[float] = (),
+    non_negative: bool = False,
+) -> Summary:
+    """Describe the values; if any is `bounded`, the mean is a lower bound without a standard deviation or an interval.
+
+    Without bounded values, the result is as from `describe`. With `widths`, the true value i lies between values[i] and
+    values[i] + widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the
+    interval of the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
+    n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
+    summary = describe(values, confidence, step, non_negative=non_negative)
+    lower = summary.interval
+    if n_bounded:
+        return replace(summary, sd=None, interval=None, bounded=n_bounded)
+    if lower is None or not any(widths):
+        return summary
+    upper_ends = [value + width for value, width in zip(values, widths, strict=True)]
+    upper = describe(upper_ends, confidence, step, non_negative=non_negative).interval
+    assert upper is not None, "two values or more have an interval"
+    return replace(summary, interval=Interval(min(lower.low, upper.low), max(lower.high, upper.high), confidence))
+
+
+def ratio_of_bounded(ratio: Estimate, *, of: bool, to: bool) -> Estimate:
+    """Return a ratio of means as a bound if its numerator (`of`) or its denominator (`to`) is only a lower bound.
+
+    Both means are above zero. A bound has no interval. If both means are bounds, the ratio has no value."""
+    if of and to:
+        return replace(ratio, value=None, interval=None, absent_because=Note(BOTH_ARE_BOUNDS))
+    if ratio.value is None or not (of or to):
+        return ratio
+    bound: Bound = "≥" if of else "≤"
+    return replace(ratio, interval=None, bound=bound, absent_because=Note(RATIO_IS_BOUND))

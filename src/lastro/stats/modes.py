@@ -93,7 +93,9 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
     df = int(measured.sum()) - len(rows) - (len(blocks) - 1 if blocked else 0) - 1
     if df < _LEAST_DF:
         return None
-    values = _spread_over_step(values, measured)
+    # Move each value at random within its step of rounding, so that steps do not look like clusters.
+    step = _step(dict.fromkeys(values[measured].tolist()))
+    values = values + step * np.random.RandomState(_SEED).uniform(-0.5, 0.5, values.shape)
     relative = bool(np.all(values[measured] > 0))
     grid = _ValueGrid.of(np.log(values) if relative else values, measured, blocked, df)
     split = grid.best_split()
@@ -104,17 +106,9 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
     distance = math.exp(distance) if relative else distance
     if relative and abs(distance - 1) < _LEAST_SHARE:
         return None
-    trials = {}
-    for row, marks in zip(rows, in_second_mode, strict=True):
-        if marks.any():
-            trials[row] = frozenset(blocks[at] for at in np.flatnonzero(marks))
+    places_of = {row: np.flatnonzero(marks) for row, marks in zip(rows, in_second_mode, strict=True) if marks.any()}
+    trials = {row: frozenset(blocks[at] for at in of_row) for row, of_row in places_of.items()}
     return SecondMode(trials, distance, relative, sds)
-
-
-def _spread_over_step(values: Floats, measured: Marks) -> Floats:
-    """Return the values, each moved at random within its step of rounding, so that steps do not look like clusters."""
-    step = _step(dict.fromkeys(values[measured].tolist()))
-    return values + step * np.random.RandomState(_SEED).uniform(-0.5, 0.5, values.shape)
 
 
 def _step(values: Collection[float]) -> float:
@@ -128,9 +122,7 @@ def _step(values: Collection[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """An assignment of trials to two modes: those `in_second_mode`, their distance, and the residual of each trial.
-
-    The arrays are by treatment and block."""
+    """Trials in two modes, their distance, and the residual of each; arrays are by treatment and block."""
 
     in_second_mode: Marks
     distance: float
@@ -169,9 +161,7 @@ class _ValueGrid:
         return min(splits, key=lambda split: float(np.sum(split.noise**2)), default=None)
 
     def _refine(self, in_second_mode: Marks, residuals: Floats) -> _Split | None:
-        """Fit the distance, and move each trial to the nearer mode, until no trial moves; None for a distance of 0.
-
-        `residuals` come from the fit with one mode."""
+        """Fit the distance, and move trials to the nearer mode, until none moves; `residuals` are those of one mode."""
         split = None
         for _ in range(_MOST_ROUNDS):
             column = self._residuals(in_second_mode.astype(float))

@@ -37,8 +37,7 @@ def percent(share: float | None) -> Numeral:
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 
-    As a string, it is the complete sentence. `values` are names and numbers, which are not translated, and further
-    notes, which are."""
+    As a string, it is the complete sentence. `values` are names and numbers, not translated, and notes, which are."""
 
     def __new__(cls, message: str, /, **values: object) -> Note:
         note = super().__new__(cls, message.format(**values) if values else message)

@@ -28,7 +28,7 @@ import numpy as np
 
 from lastro.stats._projections import Floats
 from lastro.stats.intervals import Estimate, Interval, t_quantile
-from lastro.stats.student import Side, t_p
+from lastro.stats.student import t_p
 
 FEWEST = 3  # hosts; the single difference between two hosts cannot show how much hosts differ
 Estimator = Literal["reml", "paule-mandel"]
@@ -58,10 +58,6 @@ class PooledMean:
     q: float  # Cochran's Q
     q_p: float  # the p of no difference between hosts
     prediction: Interval  # interval for the true effect on a new host
-
-    def p_of(self, bound: float, side: Side) -> float:
-        """Return the p of the test whether the mean is above, below, or on either side of a bound."""
-        return t_p(self.estimate.spread[0] - bound, self.error, self.df, 0.0, side)
 
 
 def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> PooledMean:

@@ -6,13 +6,13 @@ ratios r for which a - r b is not distinguishable from zero. It is unbounded whe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from lastro.stats._fieller import ends_of_ratio
 from lastro.stats.intervals import (
     Estimate,
     Interval,
+    Pairing,
     sample_covariance,
     sample_mean,
     satterthwaite,
@@ -20,23 +20,7 @@ from lastro.stats.intervals import (
     unit_of,
 )
 from lastro.stats.notes import FEWER_THAN_TWO, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
-from lastro.stats.pairing import Pairing, blocks_to_pair
 from lastro.stats.sampled_mean import SampledMean
-
-
-@dataclass(frozen=True, slots=True)
-class _Moments:
-    """The means a and b of a ratio a / b, and their variances and covariance, with `df` degrees of freedom.
-
-    `biases` are the distances by which rounding may have moved a and b."""
-
-    a: float
-    b: float
-    var_a: float
-    var_b: float
-    cov: float
-    df: float
-    biases: tuple[float, float] = (0.0, 0.0)
 
 
 def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
@@ -49,18 +33,16 @@ def unpaired_ratio(values: Sequence[float], baseline: Sequence[float], confidenc
 
 
 def pooled_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
-    """Return the ratio of the means of two independent samples with equal variances, by their pooled variance."""
+    """Return the ratio of two means by the pooled variance of their samples, of three values or more together."""
     n, unit = (len(values), len(baseline)), unit_of(values, baseline)
     sides = [[value / unit for value in side] for side in (values, baseline)]
     a, b = map(sample_mean, sides)
     if b == 0:
         return _ratio(None, None, "unpaired", n, Note(ZERO_BASELINE))
     df = sum(n) - 2
-    if df < 1:
-        return _ratio(a / b, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     variance = sum(math.fsum((value - mean) ** 2 for value in side) for side, mean in zip(sides, (a, b), strict=True))
     variance /= df
-    return _fieller(_Moments(a, b, variance / n[0], variance / n[1], 0.0, df), confidence, "unpaired", n)
+    return _fieller((a, b), (variance / n[0], variance / n[1], 0.0), df, confidence, "unpaired", n)
 
 
 def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimate:
@@ -72,8 +54,8 @@ def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float) -> Estimat
         return _ratio(a.value / b.value, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
     df = satterthwaite(parts, (a.df, b.df))
-    moments = _Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
-    return _fieller(moments, confidence, "unpaired", n)
+    covariances = (a.variance, b.variance, 0.0)
+    return _fieller((a.value, b.value), covariances, df, confidence, "unpaired", n, (a.bias, b.bias))
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
@@ -87,10 +69,9 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
         return _ratio(None, None, "paired", n, Note(ZERO_BASELINE))
     if n[0] < 2:
         return _ratio(a / b, None, "paired", n, Note(FEWER_THAN_TWO, n=n[0]))
-    var_a, var_b, cov = (
-        sample_covariance(x, y) / n[0] for x, y in ((values, values), (baseline, baseline), (values, baseline))
-    )
-    return _fieller(_Moments(a, b, var_a, var_b, cov, n[0] - 1), confidence, "paired", n)
+    pairs = ((values, values), (baseline, baseline), (values, baseline))
+    covariances = [sample_covariance(x, y) / n[0] for x, y in pairs]
+    return _fieller((a, b), covariances, n[0] - 1, confidence, "paired", n)
 
 
 def ratio_to_baseline(
@@ -98,11 +79,13 @@ def ratio_to_baseline(
 ) -> Estimate | None:
     """Return the ratio of a treatment to its baseline, both {block: value}; None if either has no value.
 
-    Values are paired within the blocks of `blocks_to_pair`. If there are none, all values are used, unpaired."""
+    Values are paired if at least two blocks, and at least half of the blocks of each side, have values of both: pairing
+    within fewer blocks would discard more than the blocks explain. Otherwise all values are used, unpaired."""
     if not by_block or not baseline_by_block:
         return None
-    if blocks := blocks_to_pair([by_block, baseline_by_block]):
-        return paired_ratio([by_block[b] for b in blocks], [baseline_by_block[b] for b in blocks], confidence)
+    common = sorted(by_block.keys() & baseline_by_block.keys())
+    if len(common) >= 2 and 2 * len(common) >= max(len(by_block), len(baseline_by_block)):
+        return paired_ratio([by_block[b] for b in common], [baseline_by_block[b] for b in common], confidence)
     return unpaired_ratio([*by_block.values()], [*baseline_by_block.values()], confidence)
 
 
@@ -123,9 +106,54 @@ def _ratio(
     return Estimate(value, interval, n[0] if pairing == "paired" else sum(n), why, pairing=pairing, sides=n)
 
 
-def _fieller(m: _Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
-    """Return the ratio a / b with Fieller's interval; `n` has the numbers of values of a and of b."""
-    ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
+def _fieller(
+    means: tuple[float, float],
+    covariances: Sequence[float],
+    df: float,
+    confidence: float,
+    pairing: Pairing,
+    n: tuple[int, int],
+    biases: tuple[float, float] = (0.0, 0.0),
+) -> Estimate:
+    """Return the ratio of two means with Fieller's interval; `covariances` and `biases` are as in `ends_of_ratio`."""
+    a, b = means
+    ends = ends_of_ratio(a, b, covariances, t_quantile(confidence, df), biases)
     if ends is None:
-        return _ratio(m.a / m.b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))
-    return _ratio(m.a / m.b, Interval(*ends, confidence), pairing, n)
+        return _ratio(a / b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))
+    return _ratio(a / b, Interval(*ends, confidence), pairing, n)
+
+
+def ends_of_ratio(
+    a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
+) -> tuple[float, float] | None:
+    """Return the lower and the upper end of Fieller's interval of a / b; None if it is unbounded.
+
+    `covariances` has the variance of a, the variance of b, and their covariance. `critical` is the critical value, in
+    standard errors. `biases` has the distances by which rounding may have moved a and b, which widen the interval."""
+    var_a, var_b, cov = covariances
+
+    def excess(r: float) -> float:
+        """Return by how much |a - r b| exceeds what chance and rounding explain if its true value is zero."""
+        spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
+        return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
+
+    if abs(b) <= critical * math.sqrt(var_b) + biases[1]:
+        return None
+    square = b**2 - critical**2 * var_b
+    linear = a * b - critical**2 * cov
+    # Rounding errors can make the discriminant negative if the variances are zero or the pairs exactly proportional.
+    root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
+    low, high = (linear - root) / square, (linear + root) / square
+    return (_widen(excess, low, -1), _widen(excess, high, 1)) if any(biases) else (low, high)
+
+
+def _widen(excess: Callable[[float], float], end: float, side: int) -> float:
+    """Move the `end` of an interval without biases outwards to a zero of `excess`; `side` is -1 (low) or 1 (high)."""
+    from scipy.optimize import brentq
+
+    if excess(end) >= 0:  # biases are smaller than the rounding of floating-point numbers
+        return end
+    step = side * 1e-12 * max(1.0, abs(end))
+    while excess(end + step) <= 0:
+        step *= 2
+    return float(brentq(excess, end, end + step))

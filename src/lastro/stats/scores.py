@@ -41,8 +41,7 @@ class Scores:
 
     `goodness[study][candidate]` is a ratio with its interval, above 1 if the candidate is better; None if it was not
     measured in every condition, or if only bounds are known. `scores` has the ratio of each candidate over all studies
-    with a weight. `best` has for each candidate the probability that its score is the highest; the reference does not
-    compete."""
+    with a weight. `best` has the probability of each candidate of the highest score, without the reference."""
 
     goodness: tuple[tuple[Estimate | None, ...], ...]
     scores: tuple[Estimate | None, ...]
@@ -72,8 +71,6 @@ def _log_ratios(
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return draws of logarithms of ratios to the reference, as an array (draw, candidate); NaN if not known."""
     means = draw_means(study.trials, (len(study.variants), study.n_conditions), study.campaigns, seed)
-    for cell in study.trials.floors:
-        means[:, *cell] = np.nan
     of_variants = np.log(np.where(means > 0, means, np.nan)).mean(axis=2) * (1 if study.higher else -1)
     logs = np.full((len(of_variants), n_candidates), np.nan)
     for variant, candidate in enumerate(study.variants):

@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.stats.contrasts import MeanComparison
@@ -69,12 +70,18 @@ class Outlook:
         return self.df * (n - self.n_blocks) / max(1, self.n_blocks - 1)
 
 
-def least_blocks(probability_with: Callable[[int], float], probability: float, least: int) -> int | None:
-    """Return the least number of blocks, from `least` on, for which `probability_with` reaches `probability`.
+def least_blocks(
+    probability_with: Callable[[int], float], probability: float, least: int, most: int = MOST_BLOCKS
+) -> int | None:
+    """Return the least number of blocks, from `least` on, that reaches `probability`; None if it exceeds `most`."""
+    n = bisect_left(range(most + 1), probability, lo=least, key=probability_with)
+    return n if n <= most else None
 
-    None if it exceeds `MOST_BLOCKS`."""
-    n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=least, key=probability_with)
-    return n if n <= MOST_BLOCKS else None
+
+def most_blocks(numbers: Sequence[int | None]) -> int | None:
+    """Return the largest of several numbers of blocks; None if any is None, or if there are none."""
+    known = [n for n in numbers if n is not None]
+    return max(known) if known and len(known) == len(numbers) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,4 @@ class Pair:
             both = abs(half - margin / 2) + margin / 2  # the larger of `half` and the rest of the margin
             return (-math.inf, -both), (half - margin, margin - half), (both, math.inf)
 
-        def decided(n: int) -> float:
-            return outlook.lies_in(rooms, n)
-
-        return decided
+        return partial(outlook.lies_in, rooms)

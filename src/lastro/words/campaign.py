@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
-from lastro.analysis.joined_campaigns import compare_members
+from lastro.analysis.host_facts import compare_members
 from lastro.analysis.properties import PropertyTable
 from lastro.results.provenance import HostFacts
 from lastro.results.samples import MAX_ATTEMPTS, Metric
-from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
-from lastro.stats.intervals import Estimate
+from lastro.stats.intervals import BOTH_ARE_BOUNDS, RATIO_IS_BOUND, Estimate
 from lastro.stats.notes import N_, Note
 from lastro.units import human_bytes, human_duration
 from lastro.words.language import Language

@@ -13,7 +13,7 @@ from lastro.analysis.comparison import ComparedCell, Comparison, MissingSide, Un
 from lastro.analysis.host_facts import RANDOMIZATION
 from lastro.grouping import by_key
 from lastro.results.samples import GENERATOR_LIMITED
-from lastro.stats.gate_power import POWER
+from lastro.stats.margins import POWER
 from lastro.stats.notes import N_
 from lastro.units import human_duration
 from lastro.words.campaign import guest_sentences, waiting

@@ -19,8 +19,7 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
-from lastro.analysis.claims.advice import advise_on_claims
-from lastro.analysis.claims.by_blocks import verdicts_by_blocks
+from lastro.analysis.claims.advice import advise_on_claims, verdicts_by_blocks
 from lastro.analysis.claims.claim import Claims
 from lastro.analysis.claims.kinds.recovery import Recovery
 from lastro.analysis.claims.load import parse_claims

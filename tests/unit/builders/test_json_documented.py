@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.testbed_groups import group_testbeds
+from lastro.analysis.host_facts import group_testbeds
 from lastro.cli import _fleet_lines, _matrix
 from lastro.platforms.base import AVAILABLE, Availability
 

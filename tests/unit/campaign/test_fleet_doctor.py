@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, group_testbeds
+from lastro.analysis.host_facts import AskedTestbed, comparable_facts, group_testbeds
 from lastro.app import fleets
 from lastro.cli import doctor, main
 from lastro.cli._fleet_lines import document, lines

@@ -15,7 +15,7 @@ import pytest
 from lastro import cli, papers
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.joined_campaigns import compare_members
+from lastro.analysis.host_facts import compare_members
 from lastro.analysis.trends import correlated_orders
 from lastro.builders.content import Content
 from lastro.errors import InputError

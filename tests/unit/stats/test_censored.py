@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from lastro.stats.censored import (
+from lastro.stats.intervals import (
     BOTH_ARE_BOUNDS,
     RATIO_IS_BOUND,
+    describe,
     describe_bounded,
     ratio_of_bounded,
 )
-from lastro.stats.intervals import describe
 from lastro.stats.ratios import unpaired_ratio
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from lastro.analysis.claims.schema import ClaimsFile
+from lastro.analysis.claims.load_printed import ClaimsFile
 from lastro.errors import StudyError
 from lastro.host.fleet_file import FleetShape, FleetTestbedShape
 from lastro.host.testbed_file import GuestShape

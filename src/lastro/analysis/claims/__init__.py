@@ -40,7 +40,7 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
 from lastro.analysis.claims.stand_ins import Substitution, with_stand_ins
 from lastro.results.samples import depends_on_speed
-from lastro.stats.adjust import holm
+from lastro.stats.families import holm
 from lastro.stats.intervals import Estimate, Interval
 from lastro.stats.notes import N_, Note
 
@@ -80,28 +80,25 @@ class Judgement:
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
-    """Judge each claim, in the order of the file, by the rule in this module's docstring."""
-    return judge_by(claims, [report], lambda claim: _effects(claim, report))
-
-
-def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim in this campaign.
+    """Judge each claim, in the order of the file, by the rule in this module's docstring.
 
     An emulated guest does not have the speed of a host. So a claim about a level is untestable in it, and effects on a
-    metric that depends on the speed of a processor are marked as incomparable.
-
-    Raises: Untestable if the campaign lacks the data."""
+    metric that depends on the speed of a processor are marked as incomparable."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
         emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
-    statement = claim.statement
-    if statement.limits and emulated:
-        raise Untestable(emulated)
-    effects = measured_effects(report, statement.metrics, partial(statement.effects, claim))
-    unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
-    if emulated and depends_on_speed(unit):
-        return replace(effects, parts=tuple(replace(part, incomparable=emulated) for part in effects.parts))
-    return effects
+
+    def effects(claim: Claim) -> ClaimEffects:
+        statement = claim.statement
+        if statement.limits and emulated:
+            raise Untestable(emulated)
+        measured = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+        unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
+        if emulated and depends_on_speed(unit):
+            return replace(measured, parts=tuple(replace(part, incomparable=emulated) for part in measured.parts))
+        return measured
+
+    return judge_by(claims, [report], effects)
 
 
 _EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
@@ -185,9 +182,13 @@ def _with_verdict(tested: Judgement, p_adjusted: float | None, report: CampaignR
         p_is_significant=tested.p is not None and tested.p < alpha,
     )
     verdict = _verdict(judgement, alpha)
-    if judgement.effects and _is_left_open(judgement, verdict):
-        why = Note(_LOWER_BOUND, levels=judgement.effects.bounded)
-        return replace(judgement, effects=None, part=None, why_not=(why,))
+    if judgement.effects and judgement.p is not None:
+        # The true value of a mean that is only a lower bound could overturn the evidence, or make an effect
+        # distinguishable that is not distinguishable here.
+        has_open_part = any(part.open for part in judgement.effects.parts)
+        if judgement.is_open or (verdict == "not distinguishable here" and has_open_part):
+            why = Note(_LOWER_BOUND, levels=judgement.effects.bounded)
+            return replace(judgement, effects=None, part=None, why_not=(why,))
     return replace(judgement, verdict=verdict)
 
 
@@ -211,20 +212,8 @@ _LOWER_BOUND = N_(
 )
 
 
-def _is_left_open(judgement: Judgement, verdict: Verdict) -> bool:
-    """Return whether the true value of a mean that is only a lower bound could change the verdict.
-
-    It could overturn the evidence, or make an effect distinguishable that is not distinguishable here."""
-    if judgement.effects is None or judgement.p is None:
-        return False
-    has_open_part = any(part.open for part in judgement.effects.parts)
-    return judgement.is_open or (verdict == "not distinguishable here" and has_open_part)
-
-
 def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
-    """Return the part whose magnitude agrees least with the published figure; None if all parts agree.
-
-    A part that lies outside of the tolerance takes precedence over a part that is too imprecise."""
+    """Return the part that agrees least with the published figure, by intervals outside first; None if all agree."""
     low, high = tolerated(claim)
 
     def distance(part: ClaimContrast) -> tuple[bool, float]:

@@ -1,22 +1,30 @@
-"""How many blocks would decide on the claims that a campaign leaves open. Pure.
+"""How many blocks would decide on the claims that a campaign leaves open, and the verdicts after its first blocks.
 
 A claim is decided if the interval of each of its open parts excludes the values at which the verdict would change: zero
 effect for a direction, the margin of an equivalence, the ends of a figure's tolerance. `stats.simultaneous` predicts
-with which probability more blocks have this result. The correction for other claims is assumed to stay the same."""
+with which probability more blocks have this result. The correction for other claims is assumed to stay the same.
+Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastro.analysis.advice import LIKELY, SURE
+from lastro.analysis.build import build_report
 from lastro.analysis.claim_effects import Measure
-from lastro.analysis.claims import Judgement, judged_measure, magnitude_agrees, tolerated
+from lastro.analysis.claims import Judgement, Verdict, judge, judged_measure, magnitude_agrees, tolerated
 from lastro.stats.intervals import Estimate, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.simultaneous import Outlook, least_blocks
 
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claims
+    from lastro.results.read import CampaignData
+
+_MOST_SHOWN = 12  # numbers of blocks
 _NO_PREDICTION = N_("its test is not that of one interval, so no number of blocks is predicted")
 _NO_SPREAD = N_("its spread is not known")
 
@@ -34,12 +42,8 @@ class ClaimAdvice:
     absent_because: Note | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenPart:
-    """A part of a claim, with the values in ascending order that its interval must exclude to decide on the part."""
-
-    outlook: Outlook
-    ends: Sequence[float]
+# A part of a claim, with the values in ascending order that its interval must exclude to decide on the part.
+_OpenPart = tuple[Outlook, Sequence[float]]
 
 
 def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[ClaimAdvice, ...]:
@@ -49,7 +53,12 @@ def advise_on_claims(judgements: Iterable[Judgement], alpha: float) -> tuple[Cla
 
 
 def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
-    if judgement.verdict == "not distinguishable here" and not _is_tested_by_its_interval(judgement):
+    # Blocks can only be predicted if the tests of a claim reject exactly if an interval excludes a bound. The tests of
+    # recoveries and extremes do not.
+    claim, part = judgement.claim, judgement.part
+    is_direction = part is not None and part.measure in ("ratio", "difference") and not claim.statement.states_figure
+    is_by_interval = is_direction or claim.statement.limits is not None or claim.statement.is_equivalence(claim)
+    if judgement.verdict == "not distinguishable here" and not is_by_interval:
         return ClaimAdvice(judgement, None, None, Note(_NO_PREDICTION))
     parts = [*_open_parts(judgement, alpha)]
     known = [part for part in parts if part is not None]
@@ -57,20 +66,10 @@ def _advice(judgement: Judgement, alpha: float) -> ClaimAdvice:
         return ClaimAdvice(judgement, None, None, Note(_NO_SPREAD))
 
     def decided(n: int) -> float:
-        return math.prod(part.outlook.excludes(part.ends, n) for part in known)
+        return math.prod(outlook.excludes(ends, n) for outlook, ends in known)
 
     likely, sure = (least_blocks(decided, chance, judgement.n_blocks + 1) for chance in (LIKELY, SURE))
     return ClaimAdvice(judgement, likely, sure)
-
-
-def _is_tested_by_its_interval(judgement: Judgement) -> bool:
-    """Return whether the tests of a claim reject exactly if an interval excludes a bound.
-
-    Only then can blocks be predicted. The tests of recoveries and extremes do not."""
-    claim, part = judgement.claim, judgement.part
-    is_bounded = claim.statement.limits is not None or claim.statement.is_equivalence(claim)
-    is_direction = part is not None and part.measure in ("ratio", "difference")
-    return is_bounded or (is_direction and not claim.statement.states_figure)
 
 
 def _open_parts(judgement: Judgement, alpha: float) -> Iterator[_OpenPart | None]:
@@ -108,9 +107,7 @@ def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
 def _open_part(
     estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
 ) -> _OpenPart | None:
-    """Return a part with this estimate; None if the spread of the estimate is not known.
-
-    Ratios become logarithms. `confidence` is the confidence of the part's test."""
+    """Return a part with this estimate, a ratio as its logarithm; None if the spread of the estimate is not known."""
     if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
         return None
     low, value, high = estimate.interval.low, estimate.value, estimate.interval.high
@@ -121,4 +118,35 @@ def _open_part(
         low, value, high = map(math.log, (low, value, high))
         finite = [math.log(end) for end in finite if end > 0]
     error = (high - low) / 2 / t_quantile(estimate.interval.confidence, estimate.df)
-    return _OpenPart(Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
+    return (Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictsAfter:
+    """The judgements on the claims of a file by the first `n_blocks` blocks of a campaign."""
+
+    n_blocks: int
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """{id of the claim: verdict}"""
+        return {judgement.claim.id: judgement.verdict for judgement in self.judgements}
+
+
+def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfter, ...]:
+    """Judge the claims by the first 2, 3, ... blocks of a campaign, each time as if it had ended there.
+
+    There are at most `_MOST_SHOWN` numbers, spread evenly from 2 to all blocks."""
+    blocks = sorted({attempt.block for attempt in data.attempts})
+    numbers: Sequence[int] = range(2, len(blocks) + 1)
+    if len(numbers) > _MOST_SHOWN:
+        step = (len(numbers) - 1) / (_MOST_SHOWN - 1)
+        numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
+    after = []
+    for n in numbers:
+        attempts = [attempt for attempt in data.attempts if attempt.block in blocks[:n]]
+        trials = [trial for trial in data.trials if trial.block in blocks[:n]]
+        report = build_report(replace(data, attempts=attempts, trials=trials), all_metrics=True)
+        after.append(VerdictsAfter(n, judge(claims, report)))
+    return tuple(after)

@@ -1,13 +1,16 @@
-"""Check a claim against its study: names, sides, figures and their units, which pydantic cannot check."""
+"""Check a claim against its study: names, sides, figures and their units, which pydantic cannot check.
+
+Levels may be unknown."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-from lastro.analysis.claims.claim import BOTH_WAYS, Claim, PublishedFigure, Statement
-from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of, units_of
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, Statement
 from lastro.analysis.claims.sentence import check_sentence
+from lastro.errors import did_you_mean
 from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import StandIn
@@ -16,9 +19,7 @@ _ROUNDING = 1e-9  # relative rounding error of an effect such as 0.9 - 1
 
 
 def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
-    """Record the problems of a claim, and return whether it has exactly one statement of one of these kinds.
-
-    `index` is the index of the claim in the file."""
+    """Record the problems of a claim, and return whether it has exactly one statement of one of these `kinds`."""
     here: tuple[Key, ...] = ("claim", index)
     given = [kind for kind in kinds if getattr(claim, kind) is not None]
     if len(given) != 1:
@@ -27,18 +28,18 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
         return False
     statement = claim.statement
     _check_names(statement, study, (*here, statement.key), problems)
-    with problems.at(*here, "direction"):
-        _check_direction(claim)
-    with problems.at(*here, "margin"):
-        _check_margin(claim)
-    with problems.at(*here, "slight"):
-        _check_slight(claim)
+    for key, check in (("direction", _check_direction), ("margin", _check_margin), ("slight", _check_slight)):
+        with problems.at(*here, key):
+            check(claim)
     with problems.at(*here, statement.key):
         statement.check(claim, study)
     with problems.at(*here, "published"):
         _check_published(claim, study)
     unit = units_of(study).get(statement.metric, "")
-    check_sentence(claim, unit, _levels_known(study) | _levels_named(statement), problems.below(*here))
+    levels = {(factor.name, level) for factor in study.factors for level in factor.levels}
+    # Constants below 1 are left out, since they are limits of the apparatus: "30 %" never means 0.3 foreign CPUs.
+    levels |= {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
+    check_sentence(claim, unit, levels | _levels_named(statement), problems.below(*here))
     for place, stand_in in enumerate(claim.stand_in):
         _check_stand_in(stand_in, statement, study, (*here, "stand_in", place), problems)
     return True
@@ -129,32 +130,20 @@ def _check_published(claim: Claim, study: Study) -> None:
         raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")
-    _check_tolerance(published)
-    _check_sign(published, claim.direction)
-    if published.difference is not None:
-        check_unit(published.unit, statement.metric, study)
-
-
-def _check_tolerance(published: PublishedFigure) -> None:
-    """Raise FieldError if the tolerance is larger than the published effect or, for a share, than the whole loss.
-
-    With such a tolerance, almost any effect would agree with the figure."""
-    effect = published.difference if published.ratio is None else published.ratio - 1
-    largest = 1.0 if published.share is not None else abs(effect or 0.0)
+    both = (published.ratio and published.ratio - 1, published.difference)
+    effects = [effect for effect in both if effect is not None]
+    is_share = published.share is not None
+    largest = 1.0 if is_share else abs(next(iter(effects), 0.0))
     if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
-        what = "all of the loss" if published.share is not None else "the effect itself"
         raise FieldError(
-            f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
+            f"the tolerance {published.tolerance:g} is larger than "
+            f"{'all of the loss' if is_share else 'the effect itself'}, {largest:g}",
             "with it, almost any effect would be near the figure: give a smaller one",
         )
-
-
-def _check_sign(published: PublishedFigure, direction: str | None) -> None:
-    """Raise FieldError for a figure that contradicts the direction, such as 'higher' with a ratio below 1."""
-    signs = [] if published.ratio is None else [published.ratio - 1]
-    signs += [] if published.difference is None else [published.difference]
-    if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
-        raise FieldError(f"the figure contradicts the direction {shown(direction)}")
+    if claim.direction is not None and any((effect > 0) != (claim.direction == "higher") for effect in effects):
+        raise FieldError(f"the figure contradicts the direction {shown(claim.direction)}")
+    if published.difference is not None:
+        check_unit(published.unit, statement.metric, study)
 
 
 def _check_stand_in(
@@ -179,14 +168,6 @@ def _check_stand_in(
             check_unit(str(getattr(statement, "unit", "")), stand_in.metric, study)
 
 
-def _levels_known(study: Study) -> set[tuple[str, Level]]:
-    """Return the set of (factor, level) of all levels of a study, and of its constants.
-
-    Constants below 1 are left out, since they are limits of the apparatus: "30 %" never means 0.3 foreign CPUs."""
-    constants = {(name, level) for name, level in study.settings.items() if not isinstance(level, float) or level >= 1}
-    return constants | {(factor.name, level) for factor in study.factors for level in factor.levels}
-
-
 def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
     """Return the set of (factor, level) of all levels that a statement names."""
     named: set[tuple[str, Level]] = set()
@@ -197,3 +178,32 @@ def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
 
     statement.with_levels(note)
     return named
+
+
+def factors_of(study: Study) -> set[str]:
+    """Return the names that may occur in a choice of levels: the study's factors and its constants."""
+    return {factor.name for factor in study.factors} | set(study.settings)
+
+
+def units_of(study: Study) -> dict[str, str]:
+    """Return {metric: unit} for all metrics of the study and of its scenario."""
+    return {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+
+
+def check_metric(name: str, study: Study) -> None:
+    """Check that the study has a metric. Raises: FieldError with the nearest name if not."""
+    if name not in (units := units_of(study)):
+        raise FieldError(f"study {study.name} has no metric {shown(name)}", partial(did_you_mean, name, units))
+
+
+def check_factor(name: str, factors: Iterable[str], study: Study) -> None:
+    """Check that a factor is among `factors`. Raises: FieldError with the nearest name if not."""
+    if name not in factors:
+        raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
+
+
+def check_unit(unit: str, metric: str, study: Study) -> None:
+    """Check that a figure is in the unit of its metric. Raises: FieldError if not."""
+    units = units_of(study)
+    if unit != units.get(metric, unit):
+        raise FieldError(f"is in {shown(unit)}, but {metric} is in {shown(units[metric])}", "convert the figure")

@@ -12,12 +12,11 @@ from pathlib import Path
 from lastro.analysis.claims.check import check_claim
 from lastro.analysis.claims.claim import Claims
 from lastro.analysis.claims.kinds import KINDS
-from lastro.analysis.claims.load_printed import checked_figures, checked_tables, resolved
-from lastro.analysis.claims.schema import ClaimsFile
+from lastro.analysis.claims.load_printed import ClaimsFile, check_ids, checked_figures, checked_tables, resolved
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.printed import PrintedTable
-from lastro.study.problems import FieldError, Problems, shown
+from lastro.study.problems import Problems
 from lastro.study.schema import read_shape
 
 
@@ -60,13 +59,9 @@ def parse_claims(
     tables = checked_tables(shape, study, problems)
     readable = {**others(shape.tables_from), **{table.id: table for table in tables}}
     figures = checked_figures(shape, readable, study, problems)
-    seen: set[str] = set()
+    check_ids("claim", shape.claim, problems)
     claims = []
     for index, claim in enumerate(shape.claim):
-        with problems.at("claim", index, "id"):
-            if claim.id in seen:
-                raise FieldError(f"{shown(claim.id)} is already the id of a claim above")
-        seen.add(claim.id)
         with problems.at("claim", index, "published"):
             claim = claim.model_copy(update={"published": resolved(claim, readable, study)})
         if check_claim(claim, list(KINDS), index, study, problems):

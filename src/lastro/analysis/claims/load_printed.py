@@ -1,4 +1,4 @@
-"""Check the tables and figures of a claims file, and read the published figures of claims from tables."""
+"""The shape of a claims file; check its tables and figures, and read the published figures of claims from tables."""
 
 from __future__ import annotations
 
@@ -6,21 +6,49 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lastro.analysis.claims.claim import Claim, PublishedFigure
-from lastro.analysis.claims.names import check_factor, check_metric, factors_of, units_of
-from lastro.analysis.claims.schema import ClaimsFile, FigureTable
+from pydantic import Field
+
+from lastro.analysis.claims.check import check_factor, check_metric, factors_of, units_of
+from lastro.analysis.claims.claim import Claim, PublishedFigure, Source
+from lastro.analysis.claims.kinds import AnyClaim
 from lastro.errors import did_you_mean
 from lastro.study.model import Study
 from lastro.study.printed import BarFigure, LineFigure, Passage, PrintedFigure, PrintedTable
 from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.schema import OneLine, StrictTable
+from lastro.study.sides import Side
 
 _Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}
 _FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `panels` and `lines`"
 
 
+class FigureTable(Passage):
+    """A figure of the source: bars (`metrics`, `groups`, `bars`), or lines over time (`series`, `panels`, `lines`)."""
+
+    metrics: list[OneLine] = Field(default_factory=list, max_length=4)
+    groups: list[Side] = Field(default_factory=list, max_length=20)
+    bars: list[Side] = Field(default_factory=list, max_length=8)
+    series: OneLine = ""
+    line: OneLine = ""
+    panels: list[Side] = Field(default_factory=list, max_length=36)
+    lines: list[Side] = Field(default_factory=list, max_length=8)
+    marks: list[OneLine] = Field(default_factory=list)
+    times: list[OneLine] = Field(default_factory=list)
+
+
+class ClaimsFile(StrictTable):
+    """The claims about one study. `tables_from` is a file in the same directory whose tables they may use, too."""
+
+    source: Source = Source()
+    tables_from: str = Field(default="", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9_-]*\.toml$")
+    claim: list[AnyClaim] = Field(min_length=1, max_length=1000)
+    table: list[PrintedTable] = Field(default_factory=list, max_length=100)
+    figure: list[FigureTable] = Field(default_factory=list, max_length=100)
+
+
 def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
     """Return the tables of a claims file, and record a problem for each entry that does not fit this study."""
-    _check_ids("table", shape.table, problems)
+    check_ids("table", shape.table, problems)
     for index, table in enumerate(shape.table):
         here = ("table", index)
         for place, column in enumerate(table.columns):
@@ -41,7 +69,7 @@ def checked_figures(
     shape: ClaimsFile, tables: Mapping[str, PrintedTable], study: Study, problems: Problems
 ) -> tuple[PrintedFigure, ...]:
     """Return the figures of a claims file, and record a problem for each entry that does not fit this study."""
-    _check_ids("figure", shape.figure, problems)
+    check_ids("figure", shape.figure, problems)
     claims = [claim.id for claim in shape.claim]
     figures: list[PrintedFigure] = []
     for index, figure in enumerate(shape.figure):
@@ -112,13 +140,14 @@ def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedF
     return LineFigure(figure, at, figure.series, figure.line, panels, lines, marks, times)
 
 
-def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None:
+def check_ids(kind: str, entries: Sequence[Claim | Passage], problems: Problems) -> None:
+    """Record a problem for each entry whose id an entry above it has."""
     seen: set[str] = set()
-    for index, table in enumerate(tables):
+    for index, entry in enumerate(entries):
         with problems.at(kind, index, "id"):
-            if table.id in seen:
-                raise FieldError(f"{shown(table.id)} is already the id of a {kind} above")
-        seen.add(table.id)
+            if entry.id in seen:
+                raise FieldError(f"{shown(entry.id)} is already the id of a {kind} above")
+        seen.add(entry.id)
 
 
 def _check_known(names: Sequence[str], known: Sequence[str], here: tuple[Key, ...], problems: Problems) -> None:

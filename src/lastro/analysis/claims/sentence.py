@@ -84,9 +84,7 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a claim, and the ends of its tolerance. `is_ratio` is true for the ratio of two means.
-
-    Other figures are in `unit`; if it is empty, they are fractions."""
+    """A figure of a claim, the ratio of two means or else in `unit` (a fraction if empty), and its tolerance's ends."""
 
     value: float
     ends: tuple[float, ...] = ()

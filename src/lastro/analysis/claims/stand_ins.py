@@ -28,8 +28,7 @@ def with_stand_ins(
 ) -> tuple[Statement, tuple[Substitution, ...]]:
     """Return the statement with a stand-in for each published level that no report measured, and the substitutions.
 
-    If a level has several stand-ins, the first that was measured replaces it. If none was measured, the level is not
-    replaced."""
+    If a level has several stand-ins, the first that was measured replaces it. Without any, it stays."""
     all_measured = measured_levels(reports) if stand_ins else {}
     substitutions, replaced = list[Substitution](), dict[str, set[Level]]()
     for stand_in in stand_ins:

@@ -47,8 +47,8 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 import lastro.words.comparison as words
-from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
+from lastro.analysis.noise_floor import between_dict
 from lastro.builders.data.encoder import Forms, as_object, encode, in_common, pick
 from lastro.builders.data.junit import add_case, add_failure, add_output, add_skip, add_suite, new_root, xml_file
 from lastro.stats.intervals import Estimate, Interval, sample_mean
@@ -70,7 +70,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "study": pick(comparison.study, "name title"),
         "guest": comparison.guest,
         "confidence": comparison.confidence,
-        "between": to_dict(comparison.between),
+        "between": between_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in words.differences(comparison)],
         "changed_host": None if changed is None else [difference.what for difference in changed],
         "notes": list(words.comparison_notes(comparison)),

@@ -43,9 +43,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.breaking_points import BrokenLevel, broken_levels
+from lastro.analysis.breaking_points import BrokenLevel, StrictestLimit, broken_levels, strictest_limits
 from lastro.analysis.decision import SlaDecision, levels_text
-from lastro.analysis.strictest_limits import StrictestLimit, strictest_limits
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, pick
 from lastro.results.looks import Look

@@ -23,9 +23,7 @@ from lastro.study.sides import Side
 
 
 class Compare(OverConditions):
-    """The statement that the mean of `metric` at `of` is higher than, lower than or like its mean at `to`.
-
-    The claim's `direction` says which of these."""
+    """The statement that the mean at `of` is higher than, lower than or like the mean at `to`, as `direction` says."""
 
     key: ClassVar[str] = "compare"
     figures: ClassVar[tuple[str, ...]] = ("difference", "ratio")

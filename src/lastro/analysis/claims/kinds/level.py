@@ -10,8 +10,8 @@ from pydantic import Field
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, level, without_common
+from lastro.analysis.claims.check import check_unit
 from lastro.analysis.claims.claim import BOTH_WAYS, Claim, MeanAt, OverConditions, PublishedMark, VerdictWords
-from lastro.analysis.claims.names import check_unit
 from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.model import Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable

@@ -13,9 +13,7 @@ from lastro.study.sides import Side
 
 
 class Recovery(Statement):
-    """The statement that a protection recovers a part of a loss.
-
-    The recovered fraction is (protected - without) / (ideal - without)."""
+    """The statement that a protection recovers a part of a loss: (protected - without) / (ideal - without)."""
 
     key: ClassVar[str] = "recovery"
     figures: ClassVar[tuple[str, ...]] = ("at_least", "at_most", "share")

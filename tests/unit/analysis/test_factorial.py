@@ -7,7 +7,7 @@ import itertools
 import pytest
 from benches import statistics_promises as promises
 
-from lastro.analysis.interactions import contrasts_of
+from lastro.analysis.factorial import contrasts_of
 from lastro.analysis.metric_values import MetricValues
 
 LEVELS = {"a": "012", "b": "01", "c": "01"}
