@@ -28,6 +28,7 @@ _FULL = "No space left on device"
 _APT_ERROR = re.compile(
     r"^E: (Unable to locate package .*|Package .* has no installation candidate|The repository .* a Release file)", re.M
 )
+_NOT_FETCHED = re.compile(r"^E: (Failed to fetch .*)", re.M)
 _NOT_FOUND = 127  # exit code of a shell that found no such program
 _SNAPSHOTS = "https://snapshot.debian.org/archive"
 _ANY_AGE = '--aptopt=Acquire::Check-Valid-Until "false"'
@@ -145,7 +146,8 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
             remedy = f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
         elif isinstance(error, CommandFailed) and error.returncode == _NOT_FOUND:
             remedy = "install the program that it names, and repeat the command"
-        raise ImageError(f"{what} could not be built: {named[1] if named else error.message}", remedy) from error
+        reason = named or _NOT_FETCHED.search(words)
+        raise ImageError(f"{what} could not be built: {reason[1] if reason else error.message}", remedy) from error
     except OSError as error:
         hint = "free some space, or name another directory in LASTRO_STATE"
         raise ImageError(f"{what} could not be stored in {store}: {error}", hint) from error

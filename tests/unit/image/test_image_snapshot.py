@@ -100,9 +100,10 @@ def test_a_snapshot_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     [
         ("E: Unable to locate package jqq", "does Debian have a package of this name"),
         ("E: The repository 'http://m/debian trixy Release' does not have a Release file.", "have a release of this"),
+        ("E: Failed to fetch http://m/InRelease  Temporary failure resolving 'm'", "is the Debian mirror reachable?"),
     ],
 )
-def test_a_name_that_debian_does_not_know_is_the_reason(tmp_path: Path, line: str, said: str) -> None:
+def test_what_apt_could_not_find_or_fetch_is_the_reason(tmp_path: Path, line: str, said: str) -> None:
     words = f"I: running apt-get update...\n{line}\nI: removing tempdir /x...\nE: mmdebstrap failed to run\n"
     with pytest.raises(ImageError) as wrong, building("the root filesystem", tmp_path, ""):
         raise CommandFailed(["mmdebstrap"], 25, words)
