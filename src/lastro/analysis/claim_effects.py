@@ -187,11 +187,11 @@ def direction_contrast(label: str, of: Weights, to: Weights, higher: bool, cells
 def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) -> ClaimContrast:
     """Return the part, marked as open if means that are only lower bounds could overturn its evidence.
 
-    `slack` is whether the true effect may lie above the measured one, and whether it may lie below. `higher` is the
-    stated sign: a sign still holds if the true effect can only lie further on the same side. An equivalence or a
-    fraction (`higher` is None) is always open for and against. The size of the effect is not known, so its interval is
-    removed.
-    """
+    `slack` is whether the true effect may lie above the measured one, and whether it may lie below. The part is open
+    for (or against) the claim if the true effect could take away its evidence for (or against) it. If the claim states
+    a rise (`higher` is true), only a lower true effect takes away evidence for it, and only a higher one evidence
+    against it; the reverse for a fall. An equivalence or a fraction (`higher` is None) is always open for and against.
+    The size of the effect is not known, so its interval is removed."""
     above, below = slack
     if not (above or below):
         return part

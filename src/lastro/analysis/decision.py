@@ -202,7 +202,9 @@ class SlaDecision:
 
     @property
     def cost_blocks(self) -> list[int | None] | None:
-        """`more_blocks_on_cost` with 50 % and with 80 %; None if no candidate is alike, and for several campaigns."""
+        """`more_blocks_on_cost` with a probability of 50 %, and of 80 %.
+
+        None if no other candidate's cost is alike, or if there are several campaigns."""
         if not self.choice.alike_less or self.n_campaigns > 1:
             return None
         return [self.more_blocks_on_cost(chance) for chance in (0.5, 0.8)]

@@ -126,10 +126,11 @@ def interactions(data: MetricValues, anova: Anova | None, floor: float | None = 
 def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[dict[int, float]]:
     """Yield contrasts {treatment: weight} that are zero if two factors do not interact.
 
-    Each contrast is of four combinations of a level of each factor and an earlier level of each factor, all measured at
-    the same levels of all other factors. In a complete design, the contrasts use all degrees of freedom of the
-    interaction. In a fraction, there may be no treatments that differ only in these two factors. So means are over the
-    halved factors, which is balanced if the fraction is whole. If it is not whole, nothing is yielded."""
+    For levels i and j of the two factors, the contrast is (i, j) + (i', j') - (i, j') - (i', j). The levels i' and j'
+    are the first earlier ones for which all four were measured at some common levels of the other factors. In a
+    complete design, the contrasts use all degrees of freedom of the interaction. In a fraction, there may be no
+    treatments that differ only in these two factors. So means are taken over the halved factors. These means are
+    balanced only if the fraction is whole; if it is not, nothing is yielded."""
     averaged = data.fraction.halved if {first, second} & data.fraction.halved else frozenset[str]()
     if averaged and not data.fraction.whole:
         return
@@ -154,4 +155,4 @@ def contrasts_of(data: MetricValues, first: str, second: str) -> Iterator[dict[i
                     for key in shared
                 ]
                 yield weighted_sum(means)
-                break
+                break  # the first earlier pair is enough

@@ -1,4 +1,4 @@
-"""Attachments join ports of instances into segments; most are `BatchLinks`, made by one `ip` batch a namespace."""
+"""Attachments join ports of instances into segments; most are `BatchLinks`, made by one `ip` batch per namespace."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
 
 
 def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
-    """Yield a panel for each metric with values: each trial minus the mean of its treatment over time, and drift."""
+    """Yield a panel for each metric with values: how far each trial is from the mean of its treatment, and the drift.
+
+    The horizontal axis is time."""
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for view, known in zip(report.views, analysis.metrics, strict=True):
         metric, drift = known.metric, known.drift

@@ -56,7 +56,7 @@ def _start_threads(work: Callable[[], None], most: int) -> int:
 
 
 def _complete(future: Future[T], call: Callable[[], T]) -> None:
-    """Run `call` in this thread and complete `future`; unlike in others, an interruption is raised immediately."""
+    """Run `call` in this thread and complete `future`; but an interruption (Ctrl-C) is raised, not stored in it."""
     try:
         future.set_result(call())
     except Exception as error:

@@ -129,8 +129,8 @@ class Pktgen(LoadGenerator):
     def read(self, text: str, n_devices: int, rate_fps: float, duration_s: float) -> SentLoad:
         """Return the load, from the counters of pktgen and the CPU time of its thread. Raises: InstrumentError.
 
-        Frames that the device refused were sent, too: on newer kernels, pktgen counts them as errors, and sends other
-        ones in their place until its time is over."""
+        Frames that the device refused count as sent, since pktgen handed them over. Newer kernels count them only as
+        errors, and pktgen hands over further frames until its time is over."""
         counted = [tuple(map(int, found)) for found in _COUNTED.findall(text)]
         if not len(counted) == len(_ENDED.findall(text)) == n_devices:
             raise InstrumentError(f"pktgen did not report what it sent: {text.strip()[-80:]!r}")
@@ -147,7 +147,7 @@ class Pktgen(LoadGenerator):
             frames_in(rate_fps, duration_s),
             sum(sent) + sum(refused),
             lasted_s,
-            waited_s=max(0.0, ran_s - sending_s),
+            waited_s=max(0.0, ran_s - sending_s),  # it keeps its CPU busy while it waits
             kernel_s=ran_s,
         )
 

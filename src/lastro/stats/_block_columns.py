@@ -44,7 +44,7 @@ class BlockColumns:
         return cls(counts, table, whiten, fractions @ whiten, complete)
 
     def outer(self, weights: Floats) -> Floats:
-        """Return the weighted sum, over all values, of the outer product of a row with itself; one weight per cell."""
+        """Return the weighted sum of the outer products of each value's row with itself; one weight per cell."""
         uncentred = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
         return np.asarray(uncentred - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
 

@@ -51,10 +51,10 @@ def equal_readings(n: int, confidence: float) -> float:
     """Return how many half steps the true mean may be away from `n` equal readings: at 95 %, 1 for 5 readings or more.
 
     At any larger distance, no normal noise makes the readings equal with a probability above 1 - confidence. If the
-    mean is m half steps away, the noise that makes readings equal most often has the variance
+    mean is m half steps away, equal readings are most probable with noise of the variance
     m / (2 log((m + 1) / (m - 1))), in squared steps."""
     of_one: float = (1 - confidence) ** (1 / n)  # probability that one reading has the common value
-    if of_one >= 0.5:
+    if of_one >= 0.5:  # just above one half step, the probability is less than this with any noise
         return 1.0
     from scipy.optimize import brentq
 
@@ -62,4 +62,4 @@ def equal_readings(n: int, confidence: float) -> float:
         noise = NormalDist(m / 2, math.sqrt(m / 2 / math.log((m + 1) / (m - 1))))
         return noise.cdf(0.5) - noise.cdf(-0.5) - of_one
 
-    return float(brentq(excess, 1 + 1e-9, 2 / of_one))
+    return float(brentq(excess, 1 + 1e-9, 2 / of_one))  # where `excess` is positive, and negative

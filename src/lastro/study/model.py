@@ -292,9 +292,9 @@ class Study:
 
 
 def baseline_among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
-    """Return the baseline, with each level that its factor does not have replaced by the factor's first level."""
-    lost = {factor.name: factor.levels[0] for factor in factors if baseline.get(factor.name) not in factor.levels}
-    return {name: lost.get(name, level) for name, level in baseline.items()}
+    """Return the baseline; if a factor does not have its baseline level, its first level takes that place."""
+    instead = {factor.name: factor.levels[0] for factor in factors if baseline.get(factor.name) not in factor.levels}
+    return {name: instead.get(name, level) for name, level in baseline.items()}
 
 
 def _have_unique_names(items: Collection[Factor | Metric]) -> bool:

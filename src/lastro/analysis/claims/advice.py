@@ -107,7 +107,9 @@ def _ends(judgement: Judgement, measure: Measure) -> Sequence[float]:
 def _open_part(
     estimate: Estimate | None, measure: Measure, ends: Sequence[float], confidence: float, n_blocks: int
 ) -> _OpenPart | None:
-    """Return a part with this estimate, a ratio as its logarithm; None if the spread of the estimate is not known."""
+    """Return the outlook of an open part and those `ends`, which its interval must exclude, that are finite.
+
+    Ratios are taken as logarithms. None if the spread of the estimate is not known, or if no end is finite."""
     if estimate is None or estimate.value is None or estimate.interval is None or not estimate.df:
         return None
     low, value, high = estimate.interval.low, estimate.value, estimate.interval.high
@@ -118,7 +120,9 @@ def _open_part(
         low, value, high = map(math.log, (low, value, high))
         finite = [math.log(end) for end in finite if end > 0]
     error = (high - low) / 2 / t_quantile(estimate.interval.confidence, estimate.df)
-    return (Outlook(value, error, estimate.df, n_blocks, confidence), finite) if error and finite else None
+    if not error or not finite:
+        return None
+    return Outlook(value, error, estimate.df, n_blocks, confidence), finite
 
 
 @dataclass(frozen=True, slots=True)

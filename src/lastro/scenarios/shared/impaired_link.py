@@ -125,9 +125,9 @@ class Impairment:
 
 @contextmanager
 def impaired(chain: Chain, impairment: Impairment, outcome: Outcome) -> Iterator[None]:
-    """Impair the last link of a chain inside the block; invalidate the trial if the impairment did not act throughout.
+    """Impair the last link of a chain inside the `with` block; the trial is invalid if it was not impaired throughout.
 
-    Raises: Unavailable when the kernel has no such queueing discipline."""
+    Raises: Unavailable when the kernel lacks the queueing discipline of the impairment, netem or tbf."""
     if not impairment:
         yield
         return

@@ -64,7 +64,7 @@ class Meters(Watch):
             meter.start()
 
     def stop(self) -> None:
-        """Stop all meters, and set in the meter of each host the CPU time of instances that it cannot see."""
+        """Stop all meters, and give the meter of each host the CPU time of instances that it cannot see itself."""
         for meter in (self.host, *self.others):
             meter.stop()
         self.usage.stop()
