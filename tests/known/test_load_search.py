@@ -419,6 +419,39 @@ def test_a_generator_that_holds_no_rate_is_one_clear_error() -> None:
     with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent "):
         search("mlrsearch", GOALS, BOUNDS, always_late)
     assert len(asked) <= 24, "two probes at each rate"
+    with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent 0 "):
+        search("mlrsearch", GOALS, BOUNDS, lambda rate_fps, s: Probe(rate_fps, s, 0, 0, s, {}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("lost", [0.006, 0.01, 0.04])
+def test_a_generator_that_loses_some_frames_whenever_it_is_late_is_the_limit(method: str, lost: float) -> None:
+    """In bursts, or as it shares a CPU with the function, which loses nothing."""
+
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        sent = round(min(rate_fps, 60_000) * duration_s)
+        return Probe(rate_fps, duration_s, sent, round(sent * (1 - lost * (rate_fps > 60_000))), duration_s, {})
+
+    found = search(method, GOALS, BOUNDS, measure)
+    assert found.limited and all(each.upper_fps is None for each in found.intervals)
+
+
+def test_of_several_senders_a_silent_one_is_no_loss_of_the_function() -> None:
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        silent, sent = rate_fps > 100_000, round(rate_fps * duration_s)
+        of_senders = {"least_part": 0.0 if silent else 1.0, "worst_loss": float(silent)}
+        return Probe(rate_fps, duration_s, sent, sent, duration_s, {}, **of_senders)
+
+    with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent 0 "):
+        search("mlrsearch", GOALS, BOUNDS, measure)
+
+
+def test_a_function_that_loses_everything_meets_no_goal_whatever_its_generator_sends() -> None:
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        return Probe(rate_fps, duration_s, round(0.9 * rate_fps * duration_s), 0, duration_s, {})
+
+    found = search("mlrsearch", GOALS, BOUNDS, measure)
+    assert not found.intervals and len(found.unmet) == len(GOALS)
 
 
 def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,14 +52,18 @@ class Fork(Anomaly):
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
         """Check that processes are limited, unless the neighbour has its own kernel. Raises: PlatformError if not."""
-        file = neighbour.testbed.cgroups.pids_directory(neighbour.cgroup) / "pids.max"
-        limit = neighbour.testbed.host.read_or_empty(str(file)).strip() or "not readable"
-        if neighbour.shares_kernel and limit != str(neighbour.spec.resources.pids):
-            raise PlatformError(
-                f"the anomaly 'fork' did not start: {file} is {limit}, so the host could run out of processes",
-                "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`),"
-                f" {IN_A_GUEST}",
-            )
+        if neighbour.shares_kernel:
+            file = neighbour.testbed.cgroups.pids_directory(neighbour.cgroup) / "pids.max"
+            try:
+                limit = neighbour.testbed.host.read_text(str(file)).strip()
+            except OSError as error:
+                limit = f"not readable ({error.strerror})"
+            if limit != str(neighbour.spec.resources.pids):
+                raise PlatformError(
+                    f"the anomaly 'fork' did not start: {file} is {limit}, so the host could run out of processes",
+                    "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`),"
+                    f" {IN_A_GUEST}",
+                )
         with super().prepared(neighbour) as taken:
             yield taken
 

@@ -216,7 +216,7 @@ def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, 
     if scenario_of(study).needs_root and (why := facts.low_priority()):
         say(
             f"Lastro itself has a low priority ({why}): what keeps the CPUs busy delays its commands, and trials may be"
-            " invalid or take long; run it without nice, in a session of its own: setsid --wait lastro …"
+            " invalid or take long; run it without nice, and `echo 0 >/proc/self/autogroup` resets that of a session"
         )
     display = ProgressBar if sys.stderr.isatty() else PlainProgress
     observer = display(total, counts["valid"] + counts["invalid"], headline, place)

@@ -48,7 +48,7 @@ class Conflist:
 
 
 def read_conflist(path: str) -> Conflist:
-    """Read the user's conflist `path` on this machine. Raises: Unavailable when it cannot be read, or is none."""
+    """Read the user's conflist `path` on this machine. Raises: Unavailable without a readable conflist."""
     try:
         return parse_conflist(read_regular(Path(path), _MOST_BYTES, own=True), path)
     except (OSError, ValueError) as error:

@@ -55,7 +55,9 @@ class HostingAttachment(ABC):
 
     @contextmanager
     def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
-        """Set up, inside the block, what instances share: a bridge, for example. Raises: Unavailable if it cannot."""
+        """Set up, inside the block, what instances share: a bridge, for example.
+
+        Raises: Unavailable if the platform's instances cannot be on it."""
         yield
 
     def published_spec(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:

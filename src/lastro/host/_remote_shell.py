@@ -49,7 +49,9 @@ class ShellLost(Exception):
 
 
 class UnfitForShell(Exception):
-    """The remote host cannot run the shell; `reason` is the predicate of a sentence about the host."""
+    """The remote host cannot run the shell.
+
+    `reason` is the predicate of a sentence about the host, and `remedy` is what the user can do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)

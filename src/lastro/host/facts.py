@@ -25,7 +25,8 @@ _MACHINE_ID, _BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 _ARCHITECTURE = "/proc/sys/kernel/arch"  # from Linux 6.1 on
 _OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
 _AUTOGROUP, _AUTOGROUPS_COUNT = "/proc/self/autogroup", "/proc/sys/kernel/sched_autogroup_enabled"
-_LOW_POLICIES = {os.SCHED_BATCH: "batch", os.SCHED_IDLE: "idle"}
+_OWN_GROUPS, _WEIGHT = "/proc/self/cgroup", "/sys/fs/cgroup{}/cpu.weight"
+_LOW_POLICIES = {os.SCHED_BATCH: "SCHED_BATCH", os.SCHED_IDLE: "SCHED_IDLE"}
 _SMT = "/sys/devices/system/cpu/smt/control"
 _POLICIES = "/sys/devices/system/cpu/cpufreq"
 _BOOST, _NO_TURBO = f"{_POLICIES}/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo"
@@ -106,7 +107,7 @@ def controller() -> dict[str, str]:
     """Return facts of the machine on which Lastro itself runs, even if it measures another one.
 
     `machine` is a keyed hash of the machine ID, which machine-id(5) asks to keep confidential; empty without an ID.
-    `low_priority` is as in `low_priority`."""
+    `low_priority` says why the kernel prefers other processes to Lastro, if it does."""
     texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
     hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
     return {
@@ -119,18 +120,20 @@ def controller() -> dict[str, str]:
 def low_priority() -> str:
     """Return why the kernel prefers other processes to this one, such as "nice 10"; empty if it does not.
 
-    Where the kernel groups processes by session, the nice value of the session counts, too. Source: sched(7)."""
-    texts = LocalFiles().read((_AUTOGROUP, _AUTOGROUPS_COUNT))
-    session = re.search(r" nice (\d+)$", texts.get(_AUTOGROUP, "").strip())
-    n_session = int(session[1]) if session and texts.get(_AUTOGROUPS_COUNT, "").strip() == "1" else 0
-    n_process = os.getpriority(os.PRIO_PROCESS, 0)
-    policy = _LOW_POLICIES.get(os.sched_getscheduler(0))
-    reasons = (
-        n_process > 0 and f"nice {n_process}",
-        n_session > 0 and f"nice {n_session} of its session",
-        policy and f"scheduling policy {policy}",
-    )
-    return ", ".join(reason for reason in reasons if reason)
+    Where the kernel groups processes by session, only the nice value of the session counts; and neither counts in a
+    cgroup that has a weight of its own. Source: sched(7)."""
+    files = LocalFiles()
+    texts = files.read((_OWN_GROUPS, _AUTOGROUP, _AUTOGROUPS_COUNT))
+    for line in texts.get(_OWN_GROUPS, "").splitlines():
+        _, controllers, group = line.split(":", 2)
+        groups = [str(place) for place in (Path(group), *Path(group).parents) if place != Path("/")]
+        if (groups and "cpu" in controllers.split(",")) or any(files.exists(_WEIGHT.format(place)) for place in groups):
+            return ""
+    session = re.search(r" nice (-?\d+)$", texts.get(_AUTOGROUP, "").strip())
+    if session and texts.get(_AUTOGROUPS_COUNT, "").strip() == "1":
+        return f"nice {session[1]} of its session" if int(session[1]) > 0 else ""
+    nice, policy = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    return f"nice {nice}" if nice > 0 else _LOW_POLICIES.get(policy, "")
 
 
 def fingerprint(host: Host) -> str:

@@ -74,7 +74,8 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
 
     Meanwhile, `wait` is called several times a second with the holder, or None, and the number of processes ahead.
 
-    Raises: HostBusy when `wait` is None and another process holds the host or waits; StoreError when the disk fails."""
+    Raises: HostBusy when `wait` is None and another process holds the host or waits; StoreError when the disk is full,
+    failing or read-only."""
     me = LockHolder(purpose)
     with _store_errors(state):
         state.mkdir(mode=0o700, exist_ok=True)

@@ -160,7 +160,9 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
-        """Start a process as `Host.spawn` does; `recover` reports the loss of a `lasting` one, which trials use."""
+        """Start a process as `Host.spawn` does.
+
+        If it is `lasting`, later trials use it, and `recover` reports its loss."""
         self._require_connection()
         self.exchanges.start_process()
         if not whole:
@@ -341,7 +343,7 @@ def _last_line(output: bytes) -> str:
 
 
 def _pid_after(lines: IO[bytes], nonce: str) -> int | None:
-    """Return the PID that a script prints after its nonce, below a greeting, for example; None without."""
+    """Return the PID that a script prints after its nonce; lines before that are skipped. None if there is none."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:

@@ -46,7 +46,8 @@ def close_sockets(host: Host, directory: Path) -> None:
 def close_to_others(host: Host, state: Path, run: Path) -> None:
     """Create the state and run directories of a host if they are missing, and let only root read them.
 
-    Raises: HostUnfit when another user owns or may have changed one, or it has foreign files; HostError otherwise."""
+    Raises: HostUnfit when another user owns or may have changed one, or it has foreign files; HostError when one cannot
+    be created."""
     with host.recorded():  # part of the host, not of a trial
         argv = ["sh", "-ec", _CLOSE, "close", str(FIRST_ID), str(state), str(run)]
         done = host.run(argv, check=False)

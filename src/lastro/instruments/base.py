@@ -103,6 +103,8 @@ class Workload(Part):
 
     def brief(self) -> Self:
         """Return a workload with options for a run of about a second, which the probe runs as a test."""
+        if not self.short:
+            raise NotImplementedError(f"{type(self).__name__}: state `short`, or define `brief`")
         return type(self)(**{**self.chosen, **self.short})
 
     def argv(self) -> list[str]:
@@ -129,11 +131,8 @@ class Workload(Part):
 
         By default, only 0 `threads` are replaced by the number of CPUs of the instance."""
         threads = next((option for option in self.options if option.name == "threads"), None)
-        if threads and not threads.of(self.chosen):
-            text = instance.run(["nproc"]).text.strip()
-            if not text.isdigit():
-                raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
-            self.chosen[threads.name] = int(text)
+        if threads:
+            self.chosen[threads.name] = threads.of(self.chosen) or _cpus_inside(instance)
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
@@ -300,3 +299,10 @@ def require_possible(name: str, value: float, unit: str, lasted_s: float = LONGE
             f"impossible number: {name} of {value:g} {unit}{where}".rstrip(),
             "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool",
         )
+
+
+def _cpus_inside(instance: Instance) -> int:
+    text = instance.run(["nproc"]).text.strip()
+    if not text.isdigit():
+        raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
+    return int(text)

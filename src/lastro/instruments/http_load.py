@@ -143,10 +143,12 @@ class LoadOrigin:
         """Run a command in the client's network namespace and cgroup, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
-    def measure(self, argv: Sequence[str], **how: Any) -> Completed:
+    def measure(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True
+    ) -> Completed:
         """Run the measured command of the load within `watching`, otherwise like `run`."""
         with self.watching():
-            return self.run(argv, **how)
+            return self.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
 
     def file(self, name: str) -> str:
         return posixpath.join(self.directory, name)

@@ -29,9 +29,9 @@ class Meter(Part):
     @abstractmethod
     def stop(self) -> None: ...
 
+    @abstractmethod
     def read(self) -> dict[str, float]:
-        """Return {metric name: value} of the time between `start` and `stop`; empty by default."""
-        return {}
+        """Return {metric name: value} of the time between `start` and `stop`."""
 
     def notes(self) -> dict[str, Any]:
         """Return further results to store in the trial's notes, as plain data; empty by default."""

@@ -39,7 +39,7 @@ _NO_NETWORK = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-f
 # dockerd calls iptables itself, in its own namespace. Source: libnetwork/iptables/firewalld.go in github.com/moby/moby.
 _HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 # From version 28 on, dockerd drops what an instance sends to an instance of another network, at the bridge of its own
-# one. Source: libnetwork/drivers/bridge/internal/iptabler in github.com/moby/moby.
+# one; before 28.0.2, always. Source: libnetwork/drivers/bridge/internal/iptabler in github.com/moby/moby.
 ROUTED = "DOCKER_INSECURE_NO_IPTABLES_RAW=1"
 
 

@@ -170,7 +170,11 @@ class Instance:
             testbed.apparatus.instances.add(cgroup)
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the command line for the host that runs `argv` inside the instance, and passes on standard input."""
+        """Return the command line for the host that runs `argv` inside the instance, and passes on standard input.
+
+        Raises: NotImplementedError for a class that neither passes `enter` nor defines `wrap`."""
+        if not self.enter:  # the command would run on the host
+            raise NotImplementedError(f"{type(self).__name__}: pass `enter`, or define `wrap`")
         return [*self.enter, *argv]
 
     def run(

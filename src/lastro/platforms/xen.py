@@ -198,7 +198,7 @@ class Xen(Hypervisor):
             "vif": [f"mac={mac},script={_vif_script(testbed)}" for _, mac in cards],
             "on_poweroff": "destroy", "on_reboot": "destroy", "on_crash": "destroy",
         }  # fmt: skip
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
+        return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
 
 
 def _scheduling(resources: Resources) -> dict[str, Any]:

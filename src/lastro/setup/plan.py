@@ -19,7 +19,7 @@ class UnmetRequirements:
     """The missing requirements of one part."""
 
     part: SelectedPart
-    packages: frozenset[str] = frozenset()  # that steps of a setup can install; `recipe` alike
+    packages: frozenset[str] = frozenset()  # those that a setup can install; so can it `recipe`
     recipe: str | None = None
     reason: str | None = None  # why no step can provide the part
     remedy: str | None = None  # what the user can do about the reason

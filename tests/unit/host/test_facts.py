@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,18 +58,46 @@ def test_a_testbed_has_the_machines_of_its_roles_and_a_guest_the_one_below() -> 
     assert machines(bed) == [facts.fingerprint(LocalHost())]
 
 
-def low_priority(*prefix: str) -> str:
-    asked = [sys.executable, "-c", "from lastro.host.facts import low_priority; print(low_priority())"]
-    return subprocess.run([*prefix, *asked], capture_output=True, text=True, check=True).stdout.strip()
+class OneProcess:
+    """The files of a process with these cgroups, and with this session of its own unless it is None."""
+
+    def __init__(self, groups: str, session: str | None, weights: Sequence[str] = ()) -> None:
+        self.texts = {"/proc/self/cgroup": groups}
+        if session is not None:
+            self.texts |= {"/proc/self/autogroup": session, "/proc/sys/kernel/sched_autogroup_enabled": "1\n"}
+        self.weights = weights
+
+    def read(self, paths: Sequence[str]) -> dict[str, str]:
+        return {path: self.texts[path] for path in paths if path in self.texts}
+
+    def exists(self, path: str) -> bool:
+        return path in self.weights
 
 
-@pytest.mark.processes
-def test_a_low_priority_of_lastro_itself_is_known() -> None:
-    lower_session = ["setsid", "--wait", "sh", "-c", 'echo 11 >/proc/self/autogroup; exec "$0" "$@"']
-    assert "nice 19" in low_priority("nice", "-n", "19").split(", ")
-    assert "scheduling policy batch" in low_priority("chrt", "-b", "0")
-    if Path("/proc/self/autogroup").exists() and LocalFiles().read(["/proc/sys/kernel/sched_autogroup_enabled"]):
-        assert "nice 11 of its session" in low_priority(*lower_session)
+ROOT_GROUP, SLICE = "0::/\n", "0::/user.slice/session-1.scope\n"
+
+
+@pytest.mark.parametrize(
+    ("process", "nice", "policy", "said"),
+    [
+        (OneProcess(ROOT_GROUP, None), 0, 0, ""),
+        (OneProcess(ROOT_GROUP, None), -5, 0, ""),
+        (OneProcess(ROOT_GROUP, None), 19, 0, "nice 19"),
+        (OneProcess(ROOT_GROUP, None), 0, 3 | os.SCHED_RESET_ON_FORK, "SCHED_BATCH"),
+        (OneProcess(ROOT_GROUP, "/autogroup-7 nice 0\n"), 19, 0, ""),
+        (OneProcess(SLICE, "/autogroup-7 nice 11\n"), 0, 0, "nice 11 of its session"),
+        (OneProcess(SLICE, "/autogroup-7 nice 11\n", ["/sys/fs/cgroup/user.slice/cpu.weight"]), 0, 0, ""),
+        (OneProcess("4:cpu,cpuacct:/user\n0::/\n", "/autogroup-7 nice 11\n"), 0, 0, ""),
+        (OneProcess("4:cpu,cpuacct:/\n3:pids:/user\n", "/autogroup-7 nice 11\n"), 0, 0, "nice 11 of its session"),
+    ],
+)
+def test_a_low_priority_of_lastro_itself_is_known(
+    monkeypatch: pytest.MonkeyPatch, process: OneProcess, nice: int, policy: int, said: str
+) -> None:
+    monkeypatch.setattr(facts, "LocalFiles", lambda: process)
+    monkeypatch.setattr(os, "getpriority", lambda *_: nice)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: policy)
+    assert facts.low_priority() == said
 
 
 def test_the_programs_of_a_studys_platforms_are_asked_for_their_versions() -> None:

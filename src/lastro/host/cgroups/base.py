@@ -135,7 +135,7 @@ class Cgroups(ABC):
         return self._place("cpu", name)
 
     def _place(self, what: str, name: str) -> Path:
-        return self.root / self._places[what].format(name.strip("/"))
+        return self.root / self._places[what].format(name.strip("/")).lstrip("/")
 
     @abstractmethod
     def parse_cpu_s(self, text: str) -> float:
@@ -174,11 +174,12 @@ class Cgroups(ABC):
         except OSError:
             yield False
             return
+        is_reset = False
         try:
             with suppress(OSError):
                 os.write(file, b"0\n")  # version 2 resets the peak only for this file descriptor
-                self._peaks[name] = file
-            yield name in self._peaks
+                self._peaks[name], is_reset = file, True
+            yield is_reset
         finally:
             self._peaks.pop(name, None)
             os.close(file)

@@ -89,8 +89,7 @@ class CgroupsV1(Cgroups):
 
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
-        limits = {rate: getattr(r, rate) for rate in _RATE_FILES}
-        rates = {rate: f"{r.block_device} {n}" for rate, n in limits.items() if r.block_device and n is not None}
+        limits = [(file, getattr(r, rate)) for rate, file in _RATE_FILES.items()]
         settings = [
             ("cpuset/{name}/cpuset.cpus", r.cpuset),
             ("cpu/{name}/cpu.cfs_period_us", PERIOD_US if r.cpus is not None else None),
@@ -98,7 +97,11 @@ class CgroupsV1(Cgroups):
             ("cpu/{name}/cpu.shares", r.cpu_shares),
             ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
             ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
-            *((f"blkio/{{name}}/{_RATE_FILES[rate]}", limit) for rate, limit in rates.items()),
+            *(
+                ("blkio/{name}/" + file, f"{r.block_device} {n}")
+                for file, n in limits
+                if r.block_device and n is not None
+            ),
             ("pids/{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in settings if value is not None]

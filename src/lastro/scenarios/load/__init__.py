@@ -140,7 +140,9 @@ class LoadScenario(on_chain.OnChain):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             notes: Mapping[str, Any] = outcome.notes
-            return min(notes["most_fps"], max(probe["sent"] / probe["lasted_s"] for probe in notes["probes"]))
+            return min(
+                notes["most_fps"], max(probe["sent"] / max(probe["lasted_s"], 1e-9) for probe in notes["probes"])
+            )
         if "usage" not in outcome.notes:
             raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
         return self.profile_of(outcome)

@@ -20,7 +20,7 @@ from lastro.scenarios.load.cost import measure_cost
 from lastro.scenarios.load.goals import NO_GOAL, Goal, own_goal
 from lastro.scenarios.load.latency import AT, measure_latency, metrics_at
 from lastro.scenarios.load.probing import DIRECTION, Prober
-from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, SearchResult, search
+from lastro.scenarios.load.search import METHODS, REACHED, Bounds, GoalInterval, Probe, SearchResult, search
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.flow import difference, judge_crossings
@@ -248,7 +248,9 @@ def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
 def _ending(interval: GoalInterval, searched: SearchResult, queue: int) -> str:
     """Return why the interval ends where it does: a load missed the goal, or the generator or the study has a limit."""
     if interval.upper_fps is not None:
-        return interval.goal.missed_at(interval.upper_fps) + _queued(interval.lower_fps, searched.probes, queue)
+        parts = [probe.part_sent for probe in searched.probes if probe.rate_fps == interval.upper_fps]
+        late = f", of which the generator sent {100 * min(parts):.0f} %" if parts and min(parts) < REACHED else ""
+        return interval.goal.missed_at(interval.upper_fps) + late + _queued(interval.lower_fps, searched.probes, queue)
     if searched.limited:
         return f"the generator did not hold more than {searched.most_fps:,.0f} frames a second"
     return f"the study offers {searched.most_fps:,.0f} frames a second at most"

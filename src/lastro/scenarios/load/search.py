@@ -259,9 +259,10 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
     If the generator does not reach the rate of a probe, the probe is repeated, since the host may have been busy. It
     is repeated more often if the generator has sent clearly more before. If the generator still does not reach the
-    rate, the search begins again with a lower largest load. But if more was lost in each repetition than any goal
-    allows, the load misses all goals: the function is the limit, since it loses too much even of the lower rate. One
-    such probe decides nothing, since a generator that pauses may then send faster than asked.
+    rate, the search begins again with a lower largest load. But if clearly more was lost in each repetition than any
+    goal allows, the load misses all goals: the function is the limit, since it loses too much even of the lower rate.
+    One such probe decides nothing, since a generator that pauses may then send faster than asked. Clearly more is more
+    than the generator is missing if it is at its own limit; if it has sent clearly more before, any excess is enough.
 
     The first largest load is `begin_fps`; it is doubled as long as a goal is met there. A warm-up comes first, and
     decides nothing. Raises: InstrumentError when the generator holds no rate, or when the search takes too long."""
@@ -285,7 +286,8 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             least_loss = min(least_loss or probe, probe, key=lambda each: each.loss_ratio)
             if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
-        if least_loss and least_loss.loss_ratio > allowed:
+        clear = allowed if able else max(allowed, 1 - 1 / _MORE)
+        if least_loss and least_loss.part_sent > 0 and least_loss.lost > clear * least_loss.sent:
             return least_loss
         raise _GeneratorLimit(min(best, rate_fps))
 

@@ -170,8 +170,9 @@ class LifecycleRun:
     ) -> None:
         """Wait until all routers have the `expected` routes. Raises: PlatformError, with the differences, if not."""
         within_s, quiet_s = CONVERGE_S.of(self.recorder.config), QUIET_S.of(self.recorder.config)
-        limits = {"quiet_s": quiet_s, "within_s": within_s, "unasked_s": unasked_s}
-        if reasons := wait_for_routes(self.network, expected, since_s, **limits):
+        if reasons := wait_for_routes(
+            self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s
+        ):
             dead = self.network.dead()
             because = f"died: {shortened(dead)}; " if dead else ""
             raise PlatformError(f"no {what} within {within_s:g} s: {because}{shortened(reasons)}")

@@ -204,7 +204,8 @@ class OnChain(OnLinks):
             if LOSS.of(config) and self.offloads_of(config):
                 why = f"with the kernel's offloads, {LOSS.name} loses segments of up to 64 kB, not packets"
                 yield Availability(why, f'set {OFFLOADS.name} = "{OFF}"')
-            yield probes.impaired(links, level, Impairment.of(config))
+            else:
+                yield probes.impaired(links, level, Impairment.of(config))
         yield from (probes.isolation(part, level) for part in parts_of(isolation_level(config)))
 
     @classmethod

@@ -48,7 +48,7 @@ def once(
 
     @wraps(probe)
     def probe_once(self: _Probes, what: _What, platform: str, /, *args: _P.args, **kwargs: _P.kwargs) -> Availability:
-        key = (probe.__name__, what, platform, *args, *kwargs.values())
+        key = (probe.__name__, what, platform, args, tuple(sorted(kwargs.items())))
         if key not in self._probed:
             try:
                 availability = self.platform(platform)
