@@ -15,6 +15,7 @@ from typing import Any
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._machine import CLIENT
 from lastro.platforms.base import InstanceSpec, Security, Tap
+from lastro.platforms.lxc import write_configuration
 from lastro.platforms.oci import oci_config
 from lastro.testbed import Testbed
 
@@ -96,11 +97,11 @@ def _docker(bed: Testbed, ready: Any, name: str) -> Recipe:
     )
 
 
-def _lxc(bed: Testbed, ready: Any, name: str) -> Recipe:
+def _lxc(bed: Testbed, _ready: Any, name: str) -> Recipe:
     netns, make_netns, remove_netns = _netns(bed, name)
     home = bed.run_dir / name
     home.mkdir()
-    ready._write_configuration(bed, InstanceSpec(name, "raw"), netns, f"{bed.session.cgroup}/{name}")
+    write_configuration(bed, InstanceSpec(name, "raw"), home, netns, f"{bed.session.cgroup}/{name}")
     directories, mount = _overlay(bed, name)
     keep = f"mount --bind {home} {home}; mount --make-private {home}; touch {home}/mnt"
     enter = f"nsenter --mount={home}/mnt"

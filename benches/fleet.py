@@ -74,9 +74,6 @@ class _Progress:
         self._cpu_s, self._began_s = time.process_time(), time.monotonic()
         self.marks = [Mark(0, 0.0, 0.0, 0.0)]
 
-    def at(self, testbed: str) -> _Progress:
-        return self
-
     def finished(self, *args: Any) -> None:
         self._finished += 1
         if self._finished % self._every == 0:

@@ -233,7 +233,7 @@ def spread_testbed(
             groups = _count_io(host_session, detect(files=host_session.host.view))
             bed = Testbed(host_session.host, host_session, host_image, groups, "", cpus=plan.cpus, cards=plan.links)
             beds[role] = bed if host_session is controller else replace(bed, controller=controller)
-            if lacking := parse_cpus(bed.cpus or "") - set(bed.usable_cpus):
+            if bed.cpus and (lacking := parse_cpus(bed.cpus) - set(bed.usable_cpus)):
                 raise HostError(
                     f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
                     "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",

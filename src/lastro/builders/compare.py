@@ -87,6 +87,7 @@ def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
 
 
 def _lines_below(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield the methods, the treatments of only one campaign, why cells were not compared, and the gate's result."""
     if comparison.n_tests:
         yield say(
             "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "

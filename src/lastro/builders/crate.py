@@ -227,8 +227,11 @@ def _software(crate: Crate) -> Iterator[dict[str, Any]]:
     for name, version in crate.versions.items():
         entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
         yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
-    recorded = [entity for campaign in crate.campaigns for entity in _recorded(campaign)]
-    yield from {entity["@id"]: entity for entity in recorded}.values()
+    recorded: dict[str, dict[str, Any]] = {}
+    for campaign in crate.campaigns:
+        for entity in _recorded(campaign):
+            recorded.setdefault(entity["@id"], entity)
+    yield from recorded.values()
 
 
 def software_id(name: str) -> str:

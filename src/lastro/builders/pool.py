@@ -161,21 +161,15 @@ def means_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     )  # fmt: skip
     rows = []
     for effect in pooled.of(metric):
-        if (over_hosts := effect.pooled) and effect.mean and effect.prediction:
+        if over_hosts := effect.pooled:
+            assert effect.mean and effect.prediction
             rows.append((
                 _label(effect, say), formats.ratio_text(effect.mean, say), formats.verdict_text(effect.verdict, say),
                 formats.ratio_range(effect.prediction, say), difference_text(over_hosts.tau, say),
                 p_text(over_hosts.estimate.p, say), p_text(effect.p_adjusted, say), str(over_hosts.estimate.n),
             ))  # fmt: skip
-    title = say("{metric} over hosts", metric=formats.metric_heading(metric))
-    return Table(
-        f"pooled-{metric.name}",
-        title,
-        columns,
-        tuple(rows),
-        numeric(1, 8) - {2},
-        note=formats.direction_text(metric, say),
-    )
+    title, note = say("{metric} over hosts", metric=formats.metric_heading(metric)), formats.direction_text(metric, say)
+    return Table(f"pooled-{metric.name}", title, columns, tuple(rows), numeric(1, 8) - {2}, note=note)
 
 
 def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:

@@ -133,13 +133,9 @@ def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted:
         )
     means = (bar.here for panel in matched.panels for bar in panel.bars)
     note = _notes(figure.passage.notes(say.code) if noted else "", how, means, say)
-    name, title, columns = (
-        f"published-figure-{figure.passage.id}",
-        title_of(figure.passage, say),
-        (*groups, *bars, *heads),
-    )
+    name, title = f"published-figure-{figure.passage.id}", title_of(figure.passage, say)
     rows, right = tuple(_bar_rows(matched, groups, bars, say)), frozenset(range(first, first + len(heads)))
-    return Table(name, title, columns, rows, right, note=note, dense=True)
+    return Table(name, title, (*groups, *bars, *heads), rows, right, note=note, dense=True)
 
 
 def _bar_rows(

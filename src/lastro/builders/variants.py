@@ -18,7 +18,8 @@ _VERDICTS = {"worse": N_("worse"), "no worse": N_("no worse"), "open": N_("undec
 def variant_blocks(answer: VariantAnswer, say: Language) -> Iterator[Block]:
     """Yield the answer in one line, a table of the pairs of variant and reference, worst first, and the conditions."""
     yield Title(headline(answer, say))
-    index, rows = next(view.index for view in answer.report.views if view.metric == answer.metric), []
+    (index,) = (view.index for view in answer.report.views if view.metric == answer.metric)
+    rows = []
     for pair, change in answer.measured:
         summaries = (row.cells[index].summary for row in (pair.reference, pair.row))
         means = (mean_text(summary, say) if summary else "—" for summary in summaries)

@@ -165,5 +165,6 @@ def _of_scenario(report: CampaignResults, say: Language) -> Iterator[FigurePlan]
     }  # fmt: skip
     for figure in figures_of(report):
         title = say(figure.title, load=figure.load) if isinstance(figure, QuantileCurves) else say(figure.title)
-        draw = partial(draws[type(figure)], figure, report, say)
+        of_kind = next(draw for kind, draw in draws.items() if isinstance(figure, kind))
+        draw = partial(of_kind, figure, report, say)
         yield FigurePlan("scenario", None, file_stem(figure.name), title, draw)

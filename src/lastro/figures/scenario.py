@@ -83,10 +83,9 @@ def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, li
 def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned: AlignedSeries) -> ValuesByLine:
     """Return {line: its values in each attempt, one per second}, aligned at the mark `aligned.begin`.
 
-    A value of a line is the sum of its series.
-    The values begin `aligned.before_s` seconds before that mark, and end at the mark `aligned.end` if it was recorded.
-    All are cut to the length of the shortest, so that each mean is over the same attempts. An attempt that lacks a line
-    is left out. The result is empty if no values remain."""
+    A value of a line is the sum of its series. The values begin `aligned.before_s` seconds before that mark, and end at
+    the mark `aligned.end` if it was recorded. All are cut to the length of the shortest, so that each mean is over the
+    same attempts. An attempt that lacks a line is left out. The result is empty if no values remain."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     counts: ValuesByLine = {line: [] for line in aligned.lines}
     for attempt, series in zip(attempts, stored, strict=True):
@@ -94,7 +93,9 @@ def aligned_values(report: CampaignResults, attempts: Sequence[Attempt], aligned
         first = int(at_s) - aligned.before_s
         recorded = {each.name: each.values for each in series if each.values}
         parts = {line: [recorded[name] for name in names if name in recorded] for line, names in aligned.lines.items()}
-        for line, values in parts.items() if all(parts.values()) else ():
+        if not all(parts.values()):
+            continue
+        for line, values in parts.items():
             seconds = tuple(map(sum, zip(*values, strict=False)))
             shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
             counts[line].append((0.0,) * max(0, -first) + shown)

@@ -70,12 +70,7 @@ class Lxc(Platform):
                 stack.enter_context(testbed.session.owned("cgroup", monitor_cgroup))
             container.set_own_sysctls(testbed, netns, spec.sysctls)
             container.let_children_inherit(testbed, testbed.session.cgroup)
-            devices = [("devices.deny", "a"), *(("devices.allow", device) for device in container.DEVICES)]
-            lines = lxc_config(spec, home, netns, cgroup)
-            lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
-            if spec.security.seccomp:
-                testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
-            testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
+            write_configuration(testbed, spec, home, netns, cgroup)
             stop = [*_lxc_argv(testbed, self.tool("lxc-stop"), spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
             self._launch(testbed, spec, home, scratch)
@@ -112,6 +107,16 @@ def _lxc_argv(testbed: Testbed, program: str, name: str) -> list[str]:
 
     It runs in the mount namespace of the instance, which has LXC's locks."""
     return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
+
+
+def write_configuration(testbed: Testbed, spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> None:
+    """Write the LXC configuration of an instance into its directory `home`."""
+    devices = [("devices.deny", "a"), *(("devices.allow", device) for device in container.DEVICES)]
+    lines = lxc_config(spec, home, netns, cgroup)
+    lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
+    if spec.security.seccomp:
+        testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
+    testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
 
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:

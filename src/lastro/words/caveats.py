@@ -45,14 +45,19 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
     cores = report.provenance.cores
     if not cores.shared or not _has_cpu_neighbour(report):
         return
-    text = N_("CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.")
-    if calibrated := cores.known_by == _CALIBRATION and cores.speed_beside:
-        text = N_(
+    cpus = "; ".join(cores.shared)
+    if cores.known_by == _CALIBRATION and cores.speed_beside:
+        yield say(
             "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
-            "the other. What a neighbour takes is in part the core itself, and not time on a CPU."
+            "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            cpus=cpus,
+            speed=percent(min(cores.speed_beside.values()), say, decimals=0),
         )
-    speed = percent(min(cores.speed_beside.values()), say, decimals=0) if calibrated else ""
-    yield say(text, cpus="; ".join(cores.shared), speed=speed)
+    else:
+        yield say(
+            "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            cpus=cpus,
+        )
 
 
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:

@@ -41,7 +41,10 @@ def combination_text(side: Levels, say: Language, *, short: bool = False) -> str
     If `short`, all factors are left out, and several levels of one factor are only counted: 'mean of 3'."""
     texts = []
     for name, levels in side.items():
-        several = say("mean of {n}", n=say.integer(len(levels))) if short and len(levels) > 1 else ""
-        numeric = not short and not all(isinstance(level, str) for level in levels)
-        texts.append(f"{name} = {levels_text(levels, say)}" if numeric else several or levels_text(levels, say))
+        if short and len(levels) > 1:
+            texts.append(say("mean of {n}", n=say.integer(len(levels))))
+        elif short or all(isinstance(level, str) for level in levels):
+            texts.append(levels_text(levels, say))
+        else:
+            texts.append(f"{name} = {levels_text(levels, say)}")
     return " · ".join(texts)

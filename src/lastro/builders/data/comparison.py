@@ -34,8 +34,8 @@ A value that does not exist is null, never absent and never NaN.
 
 JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
 properties: `differs` for each difference between A and B, and `guest` with sentences on the guest if a campaign ran in
-one. With --fail-changed-host, a testsuite `host` has one testcase,
-which fails if the host changed and lists the facts that changed.
+one. With --fail-changed-host, a testsuite `host` has one testcase, which fails if the host changed and lists the facts
+that changed.
 
 Annotations for GitHub Actions are workflow commands, one per line. GitHub shows ten errors per step
 (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line each; the tenth line counts the
