@@ -99,18 +99,15 @@ class Function(Part):
         """Return the frames to drop before the kernel sees them, for a function that does more than forward.
 
         Raises: Unavailable if the function does anything but drop frames and forward the rest."""
-        raise Unavailable(
-            f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
-        )
+        why = f"function '{self.name}' does not run in XDP: xdp-filter only drops frames"
+        raise Unavailable(why, 'use implementation = "kernel"')
 
     def openflow(self, path: ForwardingPath) -> Sequence[str]:
         """Return the packets to drop in DPDK, each as a match of OpenFlow, for a function that does more than forward.
 
         Raises: Unavailable if the function does anything but drop packets and forward the rest."""
-        raise Unavailable(
-            f"function '{self.name}' does not run in DPDK, which forwards or drops packets here",
-            'use implementation = "kernel"',
-        )
+        why = f"function '{self.name}' does not run in DPDK, which forwards or drops packets here"
+        raise Unavailable(why, 'use implementation = "kernel"')
 
     @contextmanager
     def installed(
@@ -146,10 +143,8 @@ class Function(Part):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
             elif self.does_more(path):
-                raise Unavailable(
-                    f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
-                    'measure plain forwarding on it: function = "none"',
-                )
+                why = f"function '{self.name}' needs nftables, which the kernel of this platform does not have"
+                raise Unavailable(why, 'measure plain forwarding on it: function = "none"')
             for step in self.more_steps(path):
                 instance.run(step.argv, stdin=step.stdin)
 

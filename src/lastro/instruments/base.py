@@ -296,7 +296,5 @@ def require_possible(name: str, value: float, unit: str, lasted_s: float = LONGE
     """Raise InstrumentError if no test of `lasted_s` seconds could have yielded this value."""
     if not 0 <= value <= largest_possible(unit, lasted_s):
         where = f" in a test of {lasted_s:g} s" if unit in _SECONDS and lasted_s != LONGEST_S else ""
-        raise InstrumentError(
-            f"impossible number: {name} of {value:g} {unit}{where}".rstrip(),
-            "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool",
-        )
+        hint = "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool"
+        raise InstrumentError(f"impossible number: {name} of {value:g} {unit}{where}".rstrip(), hint)

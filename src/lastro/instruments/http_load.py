@@ -199,15 +199,10 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
     """Return the metrics of every HTTP load, with names that begin with `prefix`.
 
     `loop`, "open loop" or "closed loop", is part of their summaries."""
-    percentiles = (
-        Metric(
-            f"{prefix}request_time_{name}",
-            "ms",
-            "lower",
-            f"{100 * q:g}th percentile of request times; at least {least_n_for(q)} requests ({loop})",
-        )
-        for name, q in QUANTILES
-    )
+    percentiles = []
+    for name, q in QUANTILES:
+        summary = f"{100 * q:g}th percentile of request times; at least {least_n_for(q)} requests ({loop})"
+        percentiles.append(Metric(f"{prefix}request_time_{name}", "ms", "lower", summary))
     return (
         Metric(f"{prefix}request_time", "ms", "lower", f"mean time from a request to its complete response ({loop})"),
         *percentiles,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 from lastro import registry
@@ -89,10 +90,8 @@ class WorkloadProbes:
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - resources.KERNEL_BYTES:
             return AVAILABLE
         least_mib = math.ceil((needed + resources.KERNEL_BYTES) * 64 / 63 / MIB)
-        return Availability(
-            f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
-            f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument',
-        )
+        why = f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory"
+        return Availability(why, f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument')
 
     def _probe(self, tool: Workload, start: InstanceStarter) -> Availability:
         try:
@@ -179,12 +178,8 @@ class ComputeScenario(OnPlatforms):
             spec = resources.limited_spec(config, self.testbed, _ROLE)
         except LastroError as error:
             return unavailable(error)
-        availability = self._workloads.availability(
-            self._place(config),
-            tool,
-            spec.resources,
-            lambda brief: self._start_for_probe(config, platform, spec, brief),
-        )
+        start = partial(self._start_for_probe, config, platform, spec)
+        availability = self._workloads.availability(self._place(config), tool, spec.resources, start)
         self.pool.residuals(level)  # read now, so that the first trial does not take longer than others
         return availability
 

@@ -231,11 +231,9 @@ def _record(
         outcome.histograms.append(pack_histogram(_LATE.format(load.histogram), trips.histogram))
         return
     outcome.histograms.append(pack_histogram(load.histogram, trips.histogram))
-    known = _held_rate(of_generator, asked_fps)
-    reading = percentiles_reading(
-        trips.histogram, of_generator.histogram if known else None, load.metric, lost_by_receiver
-    )
-    if not known and reading.measurements:
+    own = of_generator.histogram if _held_rate(of_generator, asked_fps) else None
+    reading = percentiles_reading(trips.histogram, own, load.metric, lost_by_receiver)
+    if own is None and reading.measurements:
         text = f"its own delay at this load is not known: on its loopback, {_late(of_generator, asked_fps)}"
         unjudged = Remark(GENERATOR_DELAY, text, tuple(reading.measurements))
         reading = replace(reading, measurements={}, remarks=(*reading.remarks, unjudged))
@@ -250,11 +248,8 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
         return
     delays = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
     outcome.histograms.append(pack_histogram(load.one_way_histogram, delays.histogram))
-    outcome.add(
-        percentiles_reading(
-            delays.histogram, delays.generator_delays, load.one_way_metric, own_is="the generator itself was late by"
-        )
-    )
+    own, own_is = delays.generator_delays, "the generator itself was late by"
+    outcome.add(percentiles_reading(delays.histogram, own, load.one_way_metric, own_is=own_is))
 
 
 def _held_rate(trips: RoundTrips, asked_fps: float) -> bool:

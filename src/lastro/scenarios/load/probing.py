@@ -303,9 +303,8 @@ def _counted_probe(
         raise InstrumentError(f"no counters for {', '.join(missing)}")
     left, refused = counted[hops.sender]["tx_packets"], counted[hops.sender]["tx_dropped"]
     if not _nearly_equal(left, offered.sent) and not _nearly_equal(left + refused, offered.sent):
-        raise InstrumentError(
-            f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
-        )
+        text = f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
+        raise InstrumentError(text)
     received = counted[hops.receiver]["rx_packets"]
     if received > left + _OTHERS + _OTHERS_PER_S * duration_s:  # more would hide as many lost frames
         raise TooManyFrames(
@@ -314,18 +313,9 @@ def _counted_probe(
             "keep other traffic off the links of the chain",
         )
     left_late, *_, came_late = hops.frames(late)
-    queued = max(0, came_late - left_late)
-    return Probe(
-        rate_fps,
-        duration_s,
-        left + refused,
-        received,
-        offered.lasted_s,
-        hops.lost_at(counted),
-        queued,
-        waited_s=offered.waited_s,
-        kernel_s=offered.kernel_s,
-    )
+    queued, lost_at = max(0, came_late - left_late), hops.lost_at(counted)
+    probe = Probe(rate_fps, duration_s, left + refused, received, offered.lasted_s, lost_at, queued)
+    return replace(probe, waited_s=offered.waited_s, kernel_s=offered.kernel_s)
 
 
 def _nearly_equal(counted: int, reported: int) -> bool:

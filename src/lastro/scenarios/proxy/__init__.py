@@ -161,14 +161,8 @@ class ProxyScenario(OnLinks):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if not PROXIES.of(config):
             return {}
-        without_proxies = {
-            PROXIES.name: 0,
-            INSTANCES.name: 0,
-            CACHE.name: "off",
-            MAX_PROXIES.name: 0,
-            "isolation": NONE,
-        }
-        direct = {**on_bare_host(config), **without_proxies}
+        without_proxies = dict.fromkeys((PROXIES.name, INSTANCES.name, MAX_PROXIES.name), 0)
+        direct = {**on_bare_host(config), **without_proxies, CACHE.name: "off", "isolation": NONE}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
         return {calibration_key(_DIRECT, direct, ("attachment", "instrument"), without): direct}
 
@@ -183,9 +177,8 @@ class ProxyScenario(OnLinks):
         with ExitStack() as stack:
             standing = self._deploy(stack, config)
             outcome.add(standing.started)
-            disturbance = stack.enter_context(
-                measure.disturbed(standing, config, LIMIT_S.of(config) + 2 * usual_s + 60)
-            )
+            anomaly_s = LIMIT_S.of(config) + 2 * usual_s + 60
+            disturbance = stack.enter_context(measure.disturbed(standing, config, anomaly_s))
             for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = check_resources(self.testbed, proxy.instance)
                 outcome.invalidate(reasons)
@@ -221,9 +214,8 @@ class ProxyScenario(OnLinks):
         origin = stack.enter_context(serving(server, kind, nodes.server.address, n_bytes))
         if PROXIES.of(config):  # without proxies, such a network might block the requests to the server
             stack.enter_context(links.base_network(nodes.dut.testbed, platform))
-        options = ProxyOptions(
-            cache=CACHE.of(config) == "on", memory_mb=CACHE_MB.of(config), largest_kb=CACHE_OBJECT_KB.of(config)
-        )
+        memory_mb, largest_kb = CACHE_MB.of(config), CACHE_OBJECT_KB.of(config)
+        options = ProxyOptions(cache=CACHE.of(config) == "on", memory_mb=memory_mb, largest_kb=largest_kb)
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
         limits = self._resources(config)

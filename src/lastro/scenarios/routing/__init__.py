@@ -151,9 +151,8 @@ class RoutingScenario(OnLinks):
             observers(self.testbed) as watch,
             booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE, watch) as network,
         ):
-            differences = wait_for_routes(
-                network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S
-            )
+            booted_s = network.marks["booted"]
+            differences = wait_for_routes(network, row.routes(), booted_s, quiet_s=0.2, within_s=_PROBE_S)
             dead = network.dead()
             if not all(instance.shares_kernel for instance in network.instances):
                 self._own_kernels.add(level)
@@ -207,9 +206,8 @@ class RoutingScenario(OnLinks):
                 LifecycleRun(network, recorder).run_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
             if dead := network.dead():
-                outcome.invalidate(
-                    [f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"]
-                )
+                text = f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"
+                outcome.invalidate([text])
             outcome.invalidate(network.watch.end())
             outcome.notes["usage"] = {"routers": asdict(total(window.usage.used.values()))}
             window.judge(outcome)

@@ -34,11 +34,8 @@ def rest(seconds: float) -> None:
 
 def difference(before: Mapping[str, CounterReading], after: Mapping[str, CounterReading]) -> dict[str, CounterReading]:
     """Return {counter: packets and bytes counted between two readings} for the counters that both have."""
-    return {
-        name: CounterReading(now.packets - before[name].packets, now.bytes - before[name].bytes)
-        for name, now in after.items()
-        if name in before
-    }
+    both = [(name, before[name], now) for name, now in after.items() if name in before]
+    return {name: CounterReading(now.packets - then.packets, now.bytes - then.bytes) for name, then, now in both}
 
 
 def judge_crossings(
@@ -80,7 +77,7 @@ def crossing_reasons(phase: str, chain: Chain, counted: Mapping[str, CounterRead
                 f"{phase}: the kernel forwarded {forwarded} bytes, and the XDP program passed {seen.bytes}: it was "
                 "detached meanwhile"
             )
-    idle = [name for name in chain.function.witnesses if not counted.get(name, CounterReading(0, 0)).packets]
-    return reasons + [
-        f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
-    ]
+    for name in chain.function.witnesses:
+        if not counted.get(name, CounterReading(0, 0)).packets:
+            reasons.append(f"{phase}: the function did not act on the flow: its counter '{name}' stood still")
+    return reasons

@@ -66,9 +66,8 @@ def _carries_tagged_frames(testbed: Testbed, a: Port, b: Port) -> Property:
     finally:
         watch.stop()
     result = "arrived with it" if has_arrived else f"did not arrive within {_ARRIVE_S:g} s"
-    return Property(
-        VLAN_FRAME, has_arrived, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
-    )
+    how = f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
+    return Property(VLAN_FRAME, has_arrived, how)
 
 
 def _interface(port: Port) -> dict[str, Any]:

@@ -88,9 +88,8 @@ class PartProbes:
 class ChainProbes(PartProbes):
     def _forwarding(self, attachment: str, platform: Platform, **how: Any) -> AbstractContextManager[Chain]:
         """Deploy a chain with plain forwarding over this attachment inside a block."""
-        return deployed(
-            self._testbed, platform, self._attachments.get(attachment), registry.get(Function, NONE)(), **how
-        )
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        return deployed(self._testbed, platform, links, forwarding, **how)
 
     @once
     def function(
@@ -136,10 +135,8 @@ class ChainProbes(PartProbes):
             for name, value in values:
                 text = instance.run(["cat", f"/proc/sys/{name.replace('.', '/')}"], check=False).text
                 if text.split() != value.split():
-                    return Availability(
-                        f"{name} is not {value} in an instance of {platform.name}, but {text.strip() or 'missing'}",
-                        f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}",
-                    )
+                    why = f"{name} is not {value} in an instance of {platform.name}, but {text.strip() or 'missing'}"
+                    return Availability(why, f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}")
         return AVAILABLE
 
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
