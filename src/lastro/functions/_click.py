@@ -26,6 +26,7 @@ REMEDY = (
     "`lastro setup click --source DIR` builds a static `click` from a source tree (github.com/kohler/click) into "
     "/usr/local/bin. Lastro searches the system's directories, not your PATH, and copies it into the root filesystem"
 )
+VERSION = {"click": ("click", "--version")}
 # How such links were measured, for the report.
 CONDITION = {
     "checksums and segments": "Click completes checksums; source and sink send single segments, which fit a frame"

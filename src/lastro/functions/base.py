@@ -11,7 +11,15 @@ from typing import ClassVar
 
 from lastro.errors import Unavailable, with_hint
 from lastro.functions import _click, _dpdk, _xdp
-from lastro.functions._forwarding_path import BROKEN, HEADER_BYTES, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
+from lastro.functions._forwarding_path import (
+    BROKEN,
+    HEADER_BYTES,
+    MOST_CHAINS,
+    PATHS,
+    CounterReading,
+    ForwardingPath,
+    Readings,
+)
 from lastro.functions._xdp import PASSED, TO_KERNEL, BlockedFrames
 from lastro.host.base import Host
 from lastro.platforms.base import Instance
@@ -36,18 +44,12 @@ class Implementation:
     capabilities: tuple[str, ...] = ()  # those that an instance needs besides the capabilities of its functions
 
 
-_PACKET_SOCKETS = ("CAP_NET_RAW",)
+_RAW = ("CAP_NET_RAW",)  # to open packet sockets
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "kernel": Implementation("its rules"),
-    "click": Implementation(
-        "its elements", _click.CONDITION, versions={"click": ("click", "--version")}, capabilities=_PACKET_SOCKETS
-    ),
+    "click": Implementation("its elements", _click.CONDITION, versions=_click.VERSION, capabilities=_RAW),
     "dpdk": Implementation(
-        "the ports, or the flows of its switch,",
-        _dpdk.CONDITION,
-        _dpdk.PACKAGES,
-        _dpdk.VERSION,
-        capabilities=_PACKET_SOCKETS,
+        "the ports, or the flows of its switch,", _dpdk.CONDITION, _dpdk.PACKAGES, _dpdk.VERSION, capabilities=_RAW
     ),
     "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION, _xdp.programs),
 }
@@ -202,5 +204,5 @@ class Service(Part):
 
 __all__ = [
     "BROKEN", "HEADER_BYTES", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "TO_KERNEL", "BlockedFrames",
-    "CounterReading", "ForwardingPath", "Function", "Service", "Step",
+    "CounterReading", "ForwardingPath", "Function", "Readings", "Service", "Step",
 ]  # fmt: skip

@@ -246,9 +246,8 @@ def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
     that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
-    return (
-        f"the tool reports {tool_s:.3f} s of work, but on the host's clock its process ran for only {host_s:.3f} s",
-    )
+    ran = f"on the host's clock its process ran for only {host_s:.3f} s"
+    return (f"the tool reports {tool_s:.3f} s of work, but {ran}",)
 
 
 def positive(name: str, value: float) -> float:

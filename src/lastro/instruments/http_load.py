@@ -242,11 +242,8 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
     lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
     if lasted_ms <= 0:
         raise InstrumentError("the load generator reported requests that took no time")
-    values = {
-        f"{prefix}request_time": fmean(times_ms),
-        f"{prefix}requests_per_s": 1000 * len(samples) / lasted_ms,
-        **errors,
-    }
+    rate_per_s = 1000 * len(samples) / lasted_ms
+    values = {f"{prefix}request_time": fmean(times_ms), f"{prefix}requests_per_s": rate_per_s, **errors}
     for name, q in QUANTILES:
         if (value := quantile_if_estimable(times_ms, q)) is not None:
             values[f"{prefix}request_time_{name}"] = value

@@ -139,14 +139,9 @@ class Pktgen(LoadGenerator):
         sent, refused, started_us, stopped_us, idle_us = zip(*counted, strict=True)
         took_s, ran_s = (max(stopped_us) - min(started_us)) / 1e6, int(ran[0]) / _NS
         lasted_s, sending_s = max(took_s, duration_s), max(0.0, took_s - sum(idle_us) / 1e6)
-        self.reported(round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
-        return SentLoad(
-            frames_in(rate_fps, duration_s),
-            sum(sent) + sum(refused),
-            lasted_s,
-            waited_s=max(0.0, ran_s - sending_s),  # it keeps its CPU busy while it waits
-            kernel_s=ran_s,
-        )
+        n_sent, waited_s = sum(sent) + sum(refused), max(0.0, ran_s - sending_s)  # it keeps its CPU busy as it waits
+        self.reported(round(rate_fps * lasted_s), n_sent, took_s, duration_s)
+        return SentLoad(frames_in(rate_fps, duration_s), n_sent, lasted_s, waited_s=waited_s, kernel_s=ran_s)
 
 
 @contextmanager

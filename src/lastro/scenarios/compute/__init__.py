@@ -30,6 +30,7 @@ from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.probes import tried
 from lastro.scenarios.shared.storage import reported_storage, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -77,9 +78,7 @@ class WorkloadProbes:
         if not (availability := self._fits_into_memory(tool, limits)):
             return availability
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
-        if key not in self._probed:
-            self._probed[key] = self._probe(tool, start)
-        return self._probed[key]
+        return tried(self._probed, key, partial(self._probe, tool, start))
 
     def _fits_into_memory(self, tool: Workload, limits: Resources) -> Availability:
         """Return whether the full workload fits into memory; its short version would not show that.

@@ -212,10 +212,8 @@ class Prober:
         self.moved, late = moved(before, self._ended), moved(first, self._ended)
         for instance in self._instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
-        probes = [
-            _counted_probe(hops, self.moved, late, each_fps, duration_s, own)
-            for hops, own in zip(self.ways.values(), offered, strict=True)
-        ]
+        loads = zip(self.ways.values(), offered, strict=True)
+        probes = [_counted_probe(hops, self.moved, late, each_fps, duration_s, own) for hops, own in loads]
         whole = _sum_of(probes, rate_fps)
         if len(windows) > 1:
             whole = replace(whole, overlap=overlap_percent(windows) / 100)

@@ -49,6 +49,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
+from lastro.scenarios.shared.probes import tried
 from lastro.scenarios.shared.resources import check_resources, limits_of, require_no_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
@@ -133,19 +134,14 @@ class ProxyScenario(OnLinks):
             load_of(config).require(self.testbed.at(CLIENT).host)
             require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)
-            if (level, links, isolation) not in self._probed:
-                self._probed[level, links, isolation] = self._probe(config)
         except LastroError as error:
             return unavailable(error)
-        return self._probed[level, links, isolation]
+        return tried(self._probed, (level, links, isolation), partial(self._probe, config))
 
     def _probe(self, config: Config) -> Availability:
         """Return whether one proxy of this treatment starts and answers."""
-        try:
-            with ExitStack() as stack:
-                self._deploy(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
-        except LastroError as error:
-            return unavailable(error)
+        with ExitStack() as stack:
+            self._deploy(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
         return AVAILABLE
 
     def _resources(self, config: Config) -> Resources:

@@ -104,10 +104,8 @@ def in_row(
     _require_combinable(functions, placement, implementation)
     names = [FUNCTION, *(f"{FUNCTION}{number}" for number in range(2, len(functions) + 1))]
     if placement == TOGETHER:
-        hops = [
-            Hop(name, FUNCTION, function, replace(path, place=place))
-            for place, (name, function) in enumerate(zip(names, functions, strict=True), 1)
-        ]
+        placed = enumerate(zip(names, functions, strict=True), 1)
+        hops = [Hop(name, FUNCTION, function, replace(path, place=place)) for place, (name, function) in placed]
         return FunctionRow(tuple(hops))
     hops = []
     most = least = _FIRST_TTL

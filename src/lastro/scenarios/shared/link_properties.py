@@ -43,12 +43,8 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
         if ports[1] not in reached:
             return [n_members, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
         third = next((port for port in ports[2:] if port in reached), None)
-        return [
-            n_members,
-            _carries_tagged_frames(testbed, ports[0], ports[1]),
-            _carries_tunnel(testbed, ports[0], ports[1]),
-            _is_overheard(ports, third),
-        ]
+        carried = [carries(testbed, ports[0], ports[1]) for carries in (_carries_tagged_frames, _carries_tunnel)]
+        return [n_members, *carried, _is_overheard(ports, third)]
 
 
 @unless_failed(VLAN_FRAME)
