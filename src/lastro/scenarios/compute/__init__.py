@@ -93,13 +93,10 @@ class WorkloadProbes:
         return Availability(why, f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument')
 
     def _probe(self, tool: Workload, start: InstanceStarter) -> Availability:
-        try:
-            tool.require(build_host(self._testbed.host))
-            brief = tool.brief()
-            with start(brief) as instance, brief.prepared(instance):
-                brief.run(instance, brief.probe_limit_s)
-        except LastroError as error:
-            return unavailable(error)
+        tool.require(build_host(self._testbed.host))
+        brief = tool.brief()
+        with start(brief) as instance, brief.prepared(instance):
+            brief.run(instance, brief.probe_limit_s)
         return AVAILABLE
 
 
