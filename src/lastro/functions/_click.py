@@ -26,6 +26,7 @@ REMEDY = (
     "`lastro setup click --source DIR` builds a static `click` from a source tree (github.com/kohler/click) into "
     "/usr/local/bin. Lastro searches the system's directories, not your PATH, and copies it into the root filesystem"
 )
+VERSION = {"click": ("click", "--version")}
 # How such links were measured, for the report.
 CONDITION = {
     "checksums and segments": "Click completes checksums; source and sink send single segments, which fit a frame"
@@ -96,11 +97,8 @@ class ClickRouter:
         """Return the readings of the counters by name; empty when Click does not answer."""
         reads = "".join(f"read {element}.count\nread {element}.byte_count\n" for element in self.elements.values())
         answers = _parsed_answers(self.instance.run(["nc", "-U", _SOCKET], stdin=f"{reads}quit\n", check=False).text)
-        return {
-            name: CounterReading(answers[f"{element}.count"], answers[f"{element}.byte_count"])
-            for name, element in self.elements.items()
-            if f"{element}.byte_count" in answers
-        }
+        answered = [item for item in self.elements.items() if f"{item[1]}.byte_count" in answers]
+        return {name: CounterReading(answers[f"{at}.count"], answers[f"{at}.byte_count"]) for name, at in answered}
 
     def require_alive(self, doing: str) -> None:
         """Check that Click still runs. Raises: PlatformError with Click's output when it has ended."""

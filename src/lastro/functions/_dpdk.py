@@ -177,9 +177,8 @@ class FilteringSwitch:
             cookie, n_packets, n_bytes = map(int, numbers)
             packets[cookie] += n_packets
             frame_bytes[cookie] += n_bytes
-        return {
-            name: CounterReading.of_frames(packets[cookie], frame_bytes[cookie]) for name, cookie in _COOKIES.items()
-        }
+        cookies = _COOKIES.items()
+        return {name: CounterReading.of_frames(packets[cookie], frame_bytes[cookie]) for name, cookie in cookies}
 
 
 @contextmanager
@@ -189,9 +188,8 @@ def filtering(instance: Instance, path: ForwardingPath, blocked: Sequence[str]) 
     Raises: Unavailable without the switch in the root filesystem; PlatformError when a next hop does not answer, or
     when the switch does not start or ends before the block does."""
     if instance.run(["test", "-x", _SWITCH], check=False).returncode != 0:
-        raise Unavailable(
-            f"the root filesystem has no {_SWITCH}", "build one with Debian's package openvswitch-switch-dpdk"
-        )
+        why = f"the root filesystem has no {_SWITCH}"
+        raise Unavailable(why, "build one with Debian's package openvswitch-switch-dpdk")
     flows = "".join(f"{flow}\n" for flow in flows_of(instance, path, blocked))
     allowed = instance.run(["sed", "-n", r"s/^Cpus_allowed_list:\s*//p", "/proc/self/status"]).text
     _stop_kernel_forwarding(instance, path)
@@ -199,9 +197,8 @@ def filtering(instance: Instance, path: ForwardingPath, blocked: Sequence[str]) 
     process = instance.spawn(["sh", "-ec", _RUN, "sh", f"{1 << max(parse_cpus(allowed)):#x}"])
     try:
         try:
-            done = instance.run(
-                ["sh", "-ec", _CONNECT, "sh", path.inside, path.outside], stdin=flows, timeout_s=_START_TIMEOUT_S
-            )
+            connect = ["sh", "-ec", _CONNECT, "sh", path.inside, path.outside]
+            done = instance.run(connect, stdin=flows, timeout_s=_START_TIMEOUT_S)
         except TrialError:
             _require_alive(process, "ovs-vswitchd", "at its start")
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -78,13 +79,9 @@ class ForwardingPath:
         if not chain:
             return self
         path = replace(self, chain=chain)
-        return replace(
-            path,
-            source=path._address(0, 10),
-            inside_address=path._address(0, 1),
-            outside_address=path._address(1, 1),
-            sink=path._address(1, 10),
-        )
+        source, sink = path._address(0, 10), path._address(1, 10)
+        inside, outside = path._address(0, 1), path._address(1, 1)
+        return replace(path, source=source, inside_address=inside, outside_address=outside, sink=sink)
 
     def _address(self, network: int, host: int) -> str:
         number = network + _NETWORKS * self.chain
@@ -92,9 +89,8 @@ class ForwardingPath:
 
 
 MOST_CHAINS = 8
-_NETWORKS = (
-    24  # numbers reserved for each chain: enough for its links, and free of networks that functions use themselves
-)
+# Numbers reserved for each chain: enough for its links, and free of networks that functions use themselves.
+_NETWORKS = 24
 BROKEN = "broken"  # counter of packets that cannot be read: cut off at the length of a frame, or with a wrong header
 HEADER_BYTES = 14  # of Ethernet
 
@@ -108,6 +104,8 @@ class CounterReading(NamedTuple):
         """Return the reading of a counter of frames, with their headers."""
         return cls(packets, frame_bytes - HEADER_BYTES * packets)
 
+
+Readings = Mapping[str, CounterReading]  # by the name of the counter
 
 # RFC 5180 reserves 2001:2::/48 for benchmarks, as RFC 2544 does 198.18.0.0/15.
 PATHS = {

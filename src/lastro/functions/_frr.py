@@ -51,15 +51,12 @@ class Frr(ospf.Router):
         return [
             f"chown -R frr:frr {self.home}",
             *(
-                f"/usr/lib/frr/{daemon} {run} -f {self.home}/{daemon}.conf -i {self.home}/{daemon}.pid"
-                for daemon in self.daemons
+                f"/usr/lib/frr/{name} {run} -f {self.home}/{name}.conf -i {self.home}/{name}.pid"
+                for name in self.daemons
             ),
             # The query of vtysh, without vtysh itself, which takes as much CPU time as a daemon.
-            *(
-                ospf.wait_until_succeeds(f"{query} {self.home}/{daemon}.vty | grep -q Copyright")
-                for daemon in self.daemons
-            ),
-        ]  # fmt: skip
+            *(ospf.wait_until_succeeds(f"{query} {self.home}/{name}.vty | grep -q Copyright") for name in self.daemons),
+        ]
 
     def changes(self, log: str) -> Iterator[ospf.NeighbourChange]:
         pattern = r"^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}) .*AdjChg: Nbr ([\d.]+).*? on (\w+):.*? -> ([\w-]+)"
@@ -102,7 +99,7 @@ class Quagga(Frr):
                 for daemon in self.daemons
             ),
             *(
-                ospf.wait_until_succeeds(f"nc -d -w 2 127.0.0.1 {self._ports[daemon]} | grep -q assword")
-                for daemon in self.daemons
+                ospf.wait_until_succeeds(f"nc -d -w 2 127.0.0.1 {port} | grep -q assword")
+                for port in self._ports.values()
             ),
         ]

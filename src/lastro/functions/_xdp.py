@@ -146,10 +146,8 @@ def filtering(instance: Instance, blocked: BlockedFrames, port: str) -> Iterator
 
     Raises: Unavailable when there are too many addresses; and as `XdpProgram.loaded`."""
     if (n := len(blocked.sources)) > _MOST_ADDRESSES:
-        raise Unavailable(
-            f"xdp-filter has room for {_MOST_ADDRESSES} addresses, and this function blocks {n}",
-            f'block {n - _MOST_ADDRESSES} addresses less, or use implementation = "kernel"',
-        )
+        why = f"xdp-filter has room for {_MOST_ADDRESSES} addresses, and this function blocks {n}"
+        raise Unavailable(why, f'block {n - _MOST_ADDRESSES} addresses less, or use implementation = "kernel"')
     addresses = "".join(_ADDRESS.format(key=source.replace(".", " ")) for source in blocked.sources)
     script = _FILTER_LOAD.format(port=port, ports=" ".join(map(str, blocked.ports)), addresses=addresses, n=n)
     program = XdpProgram("xdp-filter", instance, (port,), f"{_FILTER_MAPS}/xdp_stats_map", _FILTER_COUNTERS)
@@ -200,9 +198,8 @@ def forwarding(instance: Instance, path: ForwardingPath) -> Iterator[XdpProgram]
         outside=_port_struct(links[path.outside], (0, 255)),
         path=path,
     )
-    program = XdpProgram(
-        f"lastro-{_NAME}", instance, (path.inside, path.outside), f"{_FORWARD_MAPS}/counters", _FORWARD_COUNTERS
-    )
+    ports, counters = (path.inside, path.outside), f"{_FORWARD_MAPS}/counters"
+    program = XdpProgram(f"lastro-{_NAME}", instance, ports, counters, _FORWARD_COUNTERS)
     with program.loaded(script):
         if instance.shares_kernel:  # the card of a virtual machine has no other end that is a veth
             _prepare_other_ends(instance, path)
@@ -227,6 +224,5 @@ def _prepare_other_ends(instance: Instance, path: ForwardingPath) -> None:
             # In a separate mount namespace, since `ip` mounts a file system for the programs that it loads.
             host.run(["nsenter", f"--net={NETNS_DIR / netns}", "unshare", "--mount", "sh", "-e"], stdin=script)
         except CommandFailed as error:
-            raise Unavailable(
-                f"the other end of {port['ifname']} cannot receive frames that XDP forwards: {error.message}", _REMEDY
-            ) from error
+            why = f"the other end of {port['ifname']} cannot receive frames that XDP forwards: {error.message}"
+            raise Unavailable(why, _REMEDY) from error

@@ -11,7 +11,15 @@ from typing import ClassVar
 
 from lastro.errors import Unavailable, with_hint
 from lastro.functions import _click, _dpdk, _xdp
-from lastro.functions._forwarding_path import BROKEN, HEADER_BYTES, MOST_CHAINS, PATHS, CounterReading, ForwardingPath
+from lastro.functions._forwarding_path import (
+    BROKEN,
+    HEADER_BYTES,
+    MOST_CHAINS,
+    PATHS,
+    CounterReading,
+    ForwardingPath,
+    Readings,
+)
 from lastro.functions._xdp import PASSED, TO_KERNEL, BlockedFrames
 from lastro.host.base import Host
 from lastro.platforms.base import Instance
@@ -36,18 +44,12 @@ class Implementation:
     capabilities: tuple[str, ...] = ()  # those that an instance needs besides the capabilities of its functions
 
 
-_PACKET_SOCKETS = ("CAP_NET_RAW",)
+_RAW = ("CAP_NET_RAW",)  # to open packet sockets
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "kernel": Implementation("its rules"),
-    "click": Implementation(
-        "its elements", _click.CONDITION, versions={"click": ("click", "--version")}, capabilities=_PACKET_SOCKETS
-    ),
+    "click": Implementation("its elements", _click.CONDITION, versions=_click.VERSION, capabilities=_RAW),
     "dpdk": Implementation(
-        "the ports, or the flows of its switch,",
-        _dpdk.CONDITION,
-        _dpdk.PACKAGES,
-        _dpdk.VERSION,
-        capabilities=_PACKET_SOCKETS,
+        "the ports, or the flows of its switch,", _dpdk.CONDITION, _dpdk.PACKAGES, _dpdk.VERSION, capabilities=_RAW
     ),
     "xdp": Implementation("its XDP program and the kernel", _xdp.CONDITION, _xdp.PACKAGES, _xdp.VERSION, _xdp.programs),
 }
@@ -99,18 +101,15 @@ class Function(Part):
         """Return the frames to drop before the kernel sees them, for a function that does more than forward.
 
         Raises: Unavailable if the function does anything but drop frames and forward the rest."""
-        raise Unavailable(
-            f"function '{self.name}' does not run in XDP: xdp-filter only drops frames", 'use implementation = "kernel"'
-        )
+        why = f"function '{self.name}' does not run in XDP: xdp-filter only drops frames"
+        raise Unavailable(why, 'use implementation = "kernel"')
 
     def openflow(self, path: ForwardingPath) -> Sequence[str]:
         """Return the packets to drop in DPDK, each as a match of OpenFlow, for a function that does more than forward.
 
         Raises: Unavailable if the function does anything but drop packets and forward the rest."""
-        raise Unavailable(
-            f"function '{self.name}' does not run in DPDK, which forwards or drops packets here",
-            'use implementation = "kernel"',
-        )
+        why = f"function '{self.name}' does not run in DPDK, which forwards or drops packets here"
+        raise Unavailable(why, 'use implementation = "kernel"')
 
     @contextmanager
     def installed(
@@ -146,10 +145,8 @@ class Function(Part):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
             elif self.does_more(path):
-                raise Unavailable(
-                    f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
-                    'measure plain forwarding on it: function = "none"',
-                )
+                why = f"function '{self.name}' needs nftables, which the kernel of this platform does not have"
+                raise Unavailable(why, 'measure plain forwarding on it: function = "none"')
             for step in self.more_steps(path):
                 instance.run(step.argv, stdin=step.stdin)
 
@@ -207,5 +204,5 @@ class Service(Part):
 
 __all__ = [
     "BROKEN", "HEADER_BYTES", "IMPLEMENTATIONS", "MOST_CHAINS", "PASSED", "PATHS", "TO_KERNEL", "BlockedFrames",
-    "CounterReading", "ForwardingPath", "Function", "Service", "Step",
+    "CounterReading", "ForwardingPath", "Function", "Readings", "Service", "Step",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from lastro.errors import Unavailable
-from lastro.functions.base import CounterReading, ForwardingPath, Function, Step
+from lastro.functions.base import ForwardingPath, Function, Readings, Step
 from lastro.study.model import Setting
 from lastro.testbed import IN_A_GUEST
 
@@ -41,9 +41,7 @@ class Dpi(Function):
     options = (_SIGNATURES,)
 
     @staticmethod
-    def detoured(
-        moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading], role: str = "function"
-    ) -> int:
+    def detoured(moved: Mapping[str, Mapping[str, int]], seen: Readings, role: str = "function") -> int:
         """Return how many packets took the other path, as Click's counter in `seen` or else the link in `moved` shows.
 
         `moved` has the increases of interface counters by '{role}.{interface}'. `role` is that of the function's

@@ -41,10 +41,8 @@ class BroughtFunction(Function):
 
         Raises: Unavailable if the function cannot run here; PlatformError if the command ends before the block does."""
         if implementation != "kernel":
-            raise Unavailable(
-                f"function '{self.name}' is a command, which does not run in {implementation}",
-                'use implementation = "kernel"',
-            )
+            why = f"function '{self.name}' is a command, which does not run in {implementation}"
+            raise Unavailable(why, 'use implementation = "kernel"')
         function = function_in(instance.testbed.original, self.name)
         if function is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
@@ -161,9 +159,8 @@ def _port_variables(instance: Instance, path: ForwardingPath) -> dict[str, str]:
     next_macs = {(entry["dst"], entry["dev"]): entry.get("lladdr", "") for entry in neighbours}
     macs = {link["ifname"]: link.get("address", "") for link in instance.links()}
     variables: dict[str, str] = {}
-    for side, port, address, (route,) in zip(
-        ("IN", "OUT"), (path.inside, path.outside), (path.inside_address, path.outside_address), routes, strict=True
-    ):
+    sides = (("IN", path.inside, path.inside_address), ("OUT", path.outside, path.outside_address))
+    for (side, port, address), (route,) in zip(sides, routes, strict=True):
         next_hop = route.get("gateway", route["dst"])
         variables |= {
             f"LASTRO_{side}": port,

@@ -245,9 +245,8 @@ def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
     that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
-    return (
-        f"the tool reports {tool_s:.3f} s of work, but on the host's clock its process ran for only {host_s:.3f} s",
-    )
+    ran = f"on the host's clock its process ran for only {host_s:.3f} s"
+    return (f"the tool reports {tool_s:.3f} s of work, but {ran}",)
 
 
 def positive(name: str, value: float) -> float:
@@ -295,10 +294,8 @@ def require_possible(name: str, value: float, unit: str, lasted_s: float = LONGE
     """Raise InstrumentError if no test of `lasted_s` seconds could have yielded this value."""
     if not 0 <= value <= largest_possible(unit, lasted_s):
         where = f" in a test of {lasted_s:g} s" if unit in _SECONDS and lasted_s != LONGEST_S else ""
-        raise InstrumentError(
-            f"impossible number: {name} of {value:g} {unit}{where}".rstrip(),
-            "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool",
-        )
+        hint = "the tool, or the clock of the machine below, does not work here; repeat the trial or use another tool"
+        raise InstrumentError(f"impossible number: {name} of {value:g} {unit}{where}".rstrip(), hint)
 
 
 def _cpus_inside(instance: Instance) -> int:

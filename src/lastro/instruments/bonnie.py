@@ -141,10 +141,8 @@ def parse_cells(text: str) -> list[str]:
         raise InstrumentError(f"Bonnie++ printed {len(lines)} lines of results: …{text[-80:]!r}")
     cells = lines[0].split(",")
     if cells[_VERSION_AT] != _CSV or len(cells) != _N_COLUMNS:
-        raise InstrumentError(
-            f"Bonnie++ printed {len(cells)} columns in format {cells[_VERSION_AT][:20]!r}",
-            f"Lastro reads format {_CSV}, that of Bonnie++ 2.00",
-        )
+        why = f"Bonnie++ printed {len(cells)} columns in format {cells[_VERSION_AT][:20]!r}"
+        raise InstrumentError(why, f"Lastro reads format {_CSV}, that of Bonnie++ 2.00")
     return cells
 
 

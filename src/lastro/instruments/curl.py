@@ -62,9 +62,8 @@ class Curl(http_load.HttpLoad):
         n_requests = load.clients * load.requests
         missing = [http_load.Request(0.0, 0.0, "", "no answer at all")] * (n_requests - len(samples))
         if len(samples) > n_requests or not ended_s > began_s:
-            raise InstrumentError(
-                f"curl reports {len(samples)} answers to {n_requests} requests in {ended_s - began_s:g} s"
-            )
+            message = f"curl reports {len(samples)} answers to {n_requests} requests in {ended_s - began_s:g} s"
+            raise InstrumentError(message)
         requests_per_proxy = [clients * load.requests for clients in http_load.clients_per_proxy(load)]
         reading = http_load.read("", [*samples, *missing], load.page)
         measured = reading.measurements

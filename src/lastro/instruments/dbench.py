@@ -62,9 +62,8 @@ class Dbench(DiskWorkload):
             return super().run(instance, limit_s, watch)
         except CommandFailed as error:
             if "expected to write" in error.stderr:  # write(2) is cut short when the disk is full
-                raise InstrumentError(
-                    "dbench filled the instance's disk", "give it a larger disk, or fewer clients"
-                ) from error
+                why = "dbench filled the instance's disk"
+                raise InstrumentError(why, "give it a larger disk, or fewer clients") from error
             raise
 
     def read(self, text: str) -> Reading:

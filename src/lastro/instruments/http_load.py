@@ -201,15 +201,10 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
     """Return the metrics of every HTTP load, with names that begin with `prefix`.
 
     `loop`, "open loop" or "closed loop", is part of their summaries."""
-    percentiles = (
-        Metric(
-            f"{prefix}request_time_{name}",
-            "ms",
-            "lower",
-            f"{100 * q:g}th percentile of request times; at least {least_n_for(q)} requests ({loop})",
-        )
-        for name, q in QUANTILES
-    )
+    percentiles = []
+    for name, q in QUANTILES:
+        summary = f"{100 * q:g}th percentile of request times; at least {least_n_for(q)} requests ({loop})"
+        percentiles.append(Metric(f"{prefix}request_time_{name}", "ms", "lower", summary))
     return (
         Metric(f"{prefix}request_time", "ms", "lower", f"mean time from a request to its complete response ({loop})"),
         *percentiles,
@@ -249,11 +244,8 @@ def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Readin
     lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
     if lasted_ms <= 0:
         raise InstrumentError("the load generator reported requests that took no time")
-    values = {
-        f"{prefix}request_time": fmean(times_ms),
-        f"{prefix}requests_per_s": 1000 * len(samples) / lasted_ms,
-        **errors,
-    }
+    rate_per_s = 1000 * len(samples) / lasted_ms
+    values = {f"{prefix}request_time": fmean(times_ms), f"{prefix}requests_per_s": rate_per_s, **errors}
     for name, q in QUANTILES:
         if (value := quantile_if_estimable(times_ms, q)) is not None:
             values[f"{prefix}request_time_{name}"] = value

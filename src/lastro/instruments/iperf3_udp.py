@@ -52,13 +52,9 @@ class Iperf3Udp(Instrument):
         grain_bps = 8 * iperf3.number(report, "start", "test_start", "blksize") / duration_s
         offered_bps = 8 * sent_bytes / seconds
         if offered_bps < _LEAST_OFFERED * rate_bps - grain_bps:
-            reasons.append(
-                f"the generator was the bottleneck: it offered {offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
-            )
-        reading = Reading(
-            {"jitter": iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent},
-            payload_bytes=int(received_bytes),
-            invalid_because=tuple(reasons),
-        )
+            offered = f"{offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
+            reasons.append(f"the generator was the bottleneck: it offered {offered}")
+        measured = {"jitter": iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent}
+        reading = Reading(measured, payload_bytes=int(received_bytes), invalid_because=tuple(reasons))
         require_possible("offered rate", offered_bps / 1e6, "Mbit/s")
         return bounded(self.metrics, reading, duration_s)

@@ -101,9 +101,8 @@ class Irtt(Instrument):
             raise InstrumentError(f"irtt sent {len(sent_ms)} datagrams instead of {wanted:.0f}")
         longest_ms = 1000 * (duration_s + _PATIENCE_S)
         in_order = all(earlier < later for earlier, later in pairwise(sent_ms))
-        possible_trips = all(
-            back is None or sent < back < sent + longest_ms for sent, back in zip(sent_ms, back_ms, strict=True)
-        )
+        pairs = zip(sent_ms, back_ms, strict=True)
+        possible_trips = all(back is None or sent < back < sent + longest_ms for sent, back in pairs)
         if not in_order or not possible_trips:
             raise InstrumentError("irtt's report has times that go backwards, or beyond its own duration")
         return _round_trips(sent_ms, back_ms, interval_ms)

@@ -71,12 +71,8 @@ class Jmeter(HttpLoad):
         # Two more for each proxy (or the server): the checks before and after.
         per_client = load.warm_up + load.requests
         requests_per_proxy = [clients * per_client + 2 for clients in http_load.clients_per_proxy(load)]
-        notes: dict[str, object] = {
-            "version": version,
-            "heap": _HEAP[0][4:],
-            "warm_up": load.warm_up,
-            "keep_alive": load.keep_alive,
-        }
+        notes: dict[str, object] = {"version": version, "heap": _HEAP[0][4:]}
+        notes |= {"warm_up": load.warm_up, "keep_alive": load.keep_alive}
         notes |= http_load.request_notes(requests_per_proxy)
         notes |= {"command": shlex.join(self.argv(origin.directory))} | reading.notes
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})

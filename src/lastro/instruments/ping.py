@@ -89,11 +89,8 @@ def idle_reading(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Read
     """Return the latency and loss on an idle link. `rtts_ms` are the round trips of the packets that were answered.
 
     `sent` is the number of all packets. A percentile is left out if there are too few times for it."""
-    measurements = {
-        "latency_mean": fmean(rtts_ms),
-        "latency_max": max(rtts_ms),
-        "ping_loss": 100 * (1 - len(rtts_ms) / sent) if sent else 0.0,
-    }
+    loss_percent = 100 * (1 - len(rtts_ms) / sent) if sent else 0.0
+    measurements = {"latency_mean": fmean(rtts_ms), "latency_max": max(rtts_ms), "ping_loss": loss_percent}
     for name, q in (("latency_p50", 0.5), ("latency_p95", 0.95), ("latency_p99", 0.99)):
         if (value := quantile_if_estimable(rtts_ms, q)) is not None:
             measurements[name] = value

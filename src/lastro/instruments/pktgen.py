@@ -122,8 +122,7 @@ class Pktgen(LoadGenerator):
         argv = ["sh", "-c", _RUN, "pktgen", _thread(sender), f"{end_s:.3f}", str(round(end_s / _POLL_S)), *devices]
         with watch:
             done = LoadOrigin.beside(sender).measure(argv, timeout_s=3 * end_s + _PATIENCE_S, check=False)
-        if done.returncode != 0:
-            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        done.require_success(argv)
         return self.read(done.text, len(devices), rate_fps, duration_s)
 
     def read(self, text: str, n_devices: int, rate_fps: float, duration_s: float) -> SentLoad:
@@ -135,21 +134,14 @@ class Pktgen(LoadGenerator):
         if not len(counted) == len(_ENDED.findall(text)) == n_devices:
             raise InstrumentError(f"pktgen did not report what it sent: {text.strip()[-80:]!r}")
         if len(ran := _RAN.findall(text)) != 1:
-            raise InstrumentError(
-                "the CPU time of pktgen's thread is not known: /proc does not show the thread, or its schedstat",
-                "run Lastro in the host's own PID namespace",
-            )
+            why = "the CPU time of pktgen's thread is not known: /proc does not show the thread, or its schedstat"
+            raise InstrumentError(why, "run Lastro in the host's own PID namespace")
         sent, refused, started_us, stopped_us, idle_us = zip(*counted, strict=True)
         took_s, ran_s = (max(stopped_us) - min(started_us)) / 1e6, int(ran[0]) / _NS
         lasted_s, sending_s = max(took_s, duration_s), max(0.0, took_s - sum(idle_us) / 1e6)
-        self.reported(round(rate_fps * lasted_s), sum(sent) + sum(refused), took_s, duration_s)
-        return SentLoad(
-            frames_in(rate_fps, duration_s),
-            sum(sent) + sum(refused),
-            lasted_s,
-            waited_s=max(0.0, ran_s - sending_s),  # it keeps its CPU busy while it waits
-            kernel_s=ran_s,
-        )
+        n_sent, waited_s = sum(sent) + sum(refused), max(0.0, ran_s - sending_s)  # it keeps its CPU busy as it waits
+        self.reported(round(rate_fps * lasted_s), n_sent, took_s, duration_s)
+        return SentLoad(frames_in(rate_fps, duration_s), n_sent, lasted_s, waited_s=waited_s, kernel_s=ran_s)
 
 
 @contextmanager

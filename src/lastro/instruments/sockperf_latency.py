@@ -138,9 +138,8 @@ class SockperfLatency(Instrument):
         if len(rows) + lost + disordered > sent // ANSWERS_EVERY:
             raise InstrumentError(f"sockperf says that {len(rows)} of {sent} packets were answered and {lost} were not")
         if disordered + doubled > _MOST_DISORDERED * len(rows):
-            raise InstrumentError(
-                f"{disordered} answers came out of order and {doubled} twice: sockperf omits their times"
-            )
+            message = f"{disordered} answers came out of order and {doubled} twice: sockperf omits their times"
+            raise InstrumentError(message)
         times = np.array(rows, dtype=np.float64)
         sent_ns, answered_ns = times[:, 0], times[:, 1]
         if (np.diff(sent_ns) < 0).any() or (answered_ns < sent_ns).any():
@@ -164,10 +163,8 @@ def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> Non
     if abs(lasted_s - duration_s) <= tolerance_s:
         return
     if lasted_s > duration_s and sending_s <= duration_s + tolerance_s:
-        raise MeasurementDisturbed(
-            f"sockperf had no CPU at the end of its run: it ran for {lasted_s:g} s instead of {duration_s:g} s",
-            "keep other work off this host, or off the generator's CPU",
-        )
+        why = f"sockperf had no CPU at the end of its run: it ran for {lasted_s:g} s instead of {duration_s:g} s"
+        raise MeasurementDisturbed(why, "keep other work off this host, or off the generator's CPU")
     raise MeasurementDisturbed(f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s")
 
 

@@ -81,11 +81,8 @@ class Stream(MemoryWorkload):
         repeats, elements = _REPEATS.of(self.chosen), int(self.argv()[-2])
         reported = {name: _report_lines.number(lines, name) for name in ("threads", "elements", "repeats")}
         asked = {"threads": _THREADS.of(self.chosen), "elements": elements, "repeats": repeats}
-        reasons = [
-            f"{PROGRAM} had {reported[key]:g} {key} instead of {asked[key]}"
-            for key in asked
-            if reported[key] != asked[key]
-        ]
+        other = [key for key in asked if reported[key] != asked[key]]
+        reasons = [f"{PROGRAM} had {reported[key]:g} {key} instead of {asked[key]}" for key in other]
         error = _report_lines.number(lines, "error")
         if error > _MOST_ERROR:
             reasons.append(f"the arrays differ by {error:g} from their expected values: memory or processor errors")

@@ -55,12 +55,8 @@ class UdpFlow:
             measured |= {ACHIEVED.name: 8 * self.received_bytes / received_s / 1e6, _JITTER.name: self.jitter_ms}
         else:
             reasons.append("no UDP traffic arrived")
-        reading = Reading(
-            measured,
-            payload_bytes=int(self.received_bytes),
-            lasted_s=self.received_s,
-            invalid_because=tuple(dict.fromkeys(reasons)),
-        )
+        why, n_bytes = tuple(dict.fromkeys(reasons)), int(self.received_bytes)
+        reading = Reading(measured, payload_bytes=n_bytes, lasted_s=self.received_s, invalid_because=why)
         return bounded(UdpLoad.metrics, reading, duration_s)
 
 

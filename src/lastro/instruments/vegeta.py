@@ -143,9 +143,8 @@ class Vegeta(HttpLoad):
                 del measured[name]
         times = tuple(name for name in measured if name.startswith(f"{PREFIX}request_time"))
         remarks += _overload_remarks(sent, times)
-        return replace(
-            reading, measurements=measured, remarks=tuple(remarks), invalid_because=tuple(reasons), notes=notes
-        )
+        reading = replace(reading, remarks=tuple(remarks), invalid_because=tuple(reasons))
+        return replace(reading, measurements=measured, notes=notes)
 
 
 def _routes(load: OpenLoad) -> Sequence[Endpoint | None]:
@@ -216,9 +215,8 @@ def _requests(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> l
             raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
         sent_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
         if took_ms <= 0 or not 0 <= sent_ms < 1000 * (load.duration_s + _MARGIN_S):
-            raise InstrumentError(
-                f"vegeta reports a request that was sent after {sent_ms:g} ms and took {took_ms:g} ms"
-            )
+            text = f"vegeta reports a request that was sent after {sent_ms:g} ms and took {took_ms:g} ms"
+            raise InstrumentError(text)
         hits.append((_number("number", number), sent_ms, took_ms, _fault(status, error, head, load.page.length_bytes)))
     hits.sort()
     if [position for position, *_ in hits] != list(range(len(hits))):

@@ -38,9 +38,8 @@ Config = Mapping[str, Level]  # the study's settings under the treatment's level
 
 def _check_guest_name(text: str) -> None:
     if not re.fullmatch(NAME_PATTERN, text):
-        raise InputError(
-            f"'{text}' is not the name of a guest", "a testbed file has guests in its tables [guests.NAME]"
-        )
+        why = f"'{text}' is not the name of a guest"
+        raise InputError(why, "a testbed file has guests in its tables [guests.NAME]")
 
 
 GUEST = Setting(
@@ -239,9 +238,8 @@ class Scenario(Declaration, OnTestbed):
                 return answer
         else:
             contents = (answer,)
-        return Availability(
-            f"scenario {self.name} does not say whether it can run: {contents!r}", "correct the scenario"
-        )
+        why = f"scenario {self.name} does not say whether it can run: {contents!r}"
+        return Availability(why, "correct the scenario")
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:

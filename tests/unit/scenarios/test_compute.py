@@ -136,7 +136,7 @@ def test_what_goes_into_the_image_is_required_of_the_host_that_makes_images(
     tool, dut = SysbenchCpu(), cast(Any, SimpleNamespace(remote=remote))
     monkeypatch.setattr(tool, "require", require)
     probes = WorkloadProbes(cast(Any, SimpleNamespace(host=dut)))
-    found = probes._probe(tool, lambda brief: pytest.fail("nothing is started without it"))
+    found = probes.availability("runc", tool, Resources(), lambda brief: pytest.fail("nothing starts without it"))
     assert found.reason == "no compiler"
     assert isinstance(asked_of[0], LocalHost) if remote else asked_of == [dut]
 

@@ -205,10 +205,8 @@ def _cost_of_carrying(watch: Meters, work_s: float, payload_bytes: int) -> dict[
 
     `work_s` is the CPU time of the chains."""
     used = watch.usage.read()
-    measurements = {
-        "host_cpus": watch.host.read()["host_cpus"],
-        **{name: used[name] for name in ("chain_cpus", "function_cpus")},
-    }
+    of_roles = {name: used[name] for name in ("chain_cpus", "function_cpus")}
+    measurements = {"host_cpus": watch.host.read()["host_cpus"], **of_roles}
     if payload_bytes:
         measurements[COST.name] = work_s / (8 * payload_bytes / 1e9)
     return measurements

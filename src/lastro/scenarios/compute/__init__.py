@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 from lastro import registry
@@ -29,6 +30,7 @@ from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.probes import tried
 from lastro.scenarios.shared.storage import reported_storage, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.window import MeasuredWindow
@@ -76,9 +78,7 @@ class WorkloadProbes:
         if not (availability := self._fits_into_memory(tool, limits)):
             return availability
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
-        if key not in self._probed:
-            self._probed[key] = self._probe(tool, start)
-        return self._probed[key]
+        return tried(self._probed, key, partial(self._probe, tool, start))
 
     def _fits_into_memory(self, tool: Workload, limits: Resources) -> Availability:
         """Return whether the full workload fits into memory; its short version would not show that.
@@ -89,19 +89,14 @@ class WorkloadProbes:
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - resources.KERNEL_BYTES:
             return AVAILABLE
         least_mib = math.ceil((needed + resources.KERNEL_BYTES) * 64 / 63 / MIB)
-        return Availability(
-            f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
-            f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument',
-        )
+        why = f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory"
+        return Availability(why, f'set memory = "{least_mib}M" or more, or choose a smaller task for the instrument')
 
     def _probe(self, tool: Workload, start: InstanceStarter) -> Availability:
-        try:
-            tool.require(build_host(self._testbed.host))
-            brief = tool.brief()
-            with start(brief) as instance, brief.prepared(instance):
-                brief.run(instance, brief.probe_limit_s)
-        except LastroError as error:
-            return unavailable(error)
+        tool.require(build_host(self._testbed.host))
+        brief = tool.brief()
+        with start(brief) as instance, brief.prepared(instance):
+            brief.run(instance, brief.probe_limit_s)
         return AVAILABLE
 
 
@@ -179,12 +174,8 @@ class ComputeScenario(OnPlatforms):
             spec = resources.limited_spec(config, self.testbed, _ROLE)
         except LastroError as error:
             return unavailable(error)
-        availability = self._workloads.availability(
-            self._place(config),
-            tool,
-            spec.resources,
-            lambda brief: self._start_for_probe(config, platform, spec, brief),
-        )
+        start = partial(self._start_for_probe, config, platform, spec)
+        availability = self._workloads.availability(self._place(config), tool, spec.resources, start)
         self.pool.residuals(level)  # read now, so that the first trial does not take longer than others
         return availability
 

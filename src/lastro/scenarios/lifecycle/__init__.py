@@ -133,10 +133,8 @@ class LifecycleScenario(OnPlatforms):
 
     def availability(self, config: Config) -> Availability:
         if chosen_class(Attachment, config).by_platform:
-            return Availability(
-                f"the platform itself makes the links of {part_name(config, 'attachment')}, within the measured times",
-                'choose an attachment that Lastro makes, such as "veth-bridge"',
-            )
+            why = f"the platform itself makes the links of {part_name(config, 'attachment')}, within the measured times"
+            return Availability(why, 'choose an attachment that Lastro makes, such as "veth-bridge"')
         return self.parts_available(config)
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:

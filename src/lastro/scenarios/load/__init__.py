@@ -176,20 +176,14 @@ def _require_supported(config: Config, usable_cpus: Sequence[int]) -> None:
     on_chain.require_no_xdp_on_cards(config)
     kind = chosen_class(LoadGenerator, config)
     if Impairment.of(config) and DIRECTION.of(config) == BOTH:
-        raise Unavailable(
-            "an impaired link and a generator that sends back need the same queueing discipline of the sink",
-            'use direction = "forward"',
-        )
+        why = "an impaired link and a generator that sends back need the same queueing discipline of the sink"
+        raise Unavailable(why, 'use direction = "forward"')
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
-        raise Unavailable(
-            f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",
-            f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}',
-        )
+        why = f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}"
+        raise Unavailable(why, f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}')
     if kind.in_host_kernel and not shares_kernel(config):
-        raise Unavailable(
-            f"{kind.name} is a thread of the host's kernel, and the source has a kernel of its own",
-            'use instrument = "trafgen"',
-        )
+        why = f"{kind.name} is a thread of the host's kernel, and the source has a kernel of its own"
+        raise Unavailable(why, 'use instrument = "trafgen"')
     if refusal := kind.refusal(measuring.traffic_of(config)):
         raise Unavailable(refusal, kind.remedy(measuring.traffic_of(config)))
     if kind.spins:
@@ -211,11 +205,8 @@ def _require_cpu_for_each(kind: type[LoadGenerator], config: Config, usable_cpus
     remedy = f'use instrument = "trafgen", or {" and ".join(fewer)}'
     if shares_kernel(config):
         others = "the other" if senders == 2 else f"{senders - 1} others"
-        raise Unavailable(
-            f"{kind.name} keeps CPU {usable_cpus[0]} busy for one {what}, and cannot share it with {others}", remedy
-        )
+        why = f"{kind.name} keeps CPU {usable_cpus[0]} busy for one {what}, and cannot share it with {others}"
+        raise Unavailable(why, remedy)
     both = "both" if senders == 2 else f"all {senders}"
-    raise Unavailable(
-        f"{kind.name} keeps a CPU busy for each {what}, and Lastro may use only {n_cpus} for {both} and the function",
-        remedy,
-    )
+    why = f"{kind.name} keeps a CPU busy for each {what}, and Lastro may use only {n_cpus} for {both} and the function"
+    raise Unavailable(why, remedy)

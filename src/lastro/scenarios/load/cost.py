@@ -57,9 +57,8 @@ def measure_cost(
         carried.append(_with_meters(testbed, standing, partial(prober.probe, rate_fps, duration_s)))
     probe, meters = max(carried, key=lambda attempt: attempt[0].part_sent)
     if not probe.reached:
-        outcome.add_condition(
-            {"load at which cost was measured": "less than the PDR, which the generator did not hold"}
-        )
+        text = "less than the PDR, which the generator did not hold"
+        outcome.add_condition({"load at which cost was measured": text})
     outcome.measurements |= costs(probe, meters, few, start)
     if (size := prober.mean_bytes) is not None:
         outcome.measurements[FRAME_MEAN.name] = size

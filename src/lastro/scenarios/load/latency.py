@@ -6,9 +6,9 @@ the same work. A load counts all packets: those that the generator sends, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -22,14 +22,16 @@ from lastro.instruments.latency import (
     percentiles_reading,
 )
 from lastro.instruments.load_generator import Direction, Traffic
+from lastro.instruments.packet_capture import PacketCapture
 from lastro.instruments.sockperf_latency import ANSWERS_EVERY, SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
+from lastro.platforms.base import Instance, InstanceSpec
+from lastro.platforms.native import Native
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.results.trial_notes import TrialNotes
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.loads import OFF as OFF
 from lastro.scenarios.load.loads import LatencyLoad, all_loads, loads_of
-from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
 from lastro.scenarios.load.probing import DIRECTION, FORWARD
 from lastro.scenarios.load.search import REACHED
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain, hops_of
@@ -212,15 +214,11 @@ def _record_own(load: LatencyLoad, asked_fps: float, of_generator: RoundTrips, o
 
 
 def _record(
-    load: LatencyLoad,
-    asked_fps: float,
-    trips: RoundTrips,
-    of_generator: RoundTrips,
-    outcome: Outcome,
-    lost_by_receiver: int = 0,
+    load: LatencyLoad, asked_fps: float, trips: RoundTrips, alone: RoundTrips, outcome: Outcome, lost: int = 0
 ) -> None:
     """Add the percentiles of round trips at a load to `outcome`; only a caveat if the generator missed its rate.
 
+    `alone` are the round trips of the generator alone; `lost` is the number of packets that the receiver lost.
     Percentiles that the generator's own delay could explain are left out, with a remark. Raises: InstrumentError
     when no packet was answered at a percentage of the PDR."""
     if load.fraction is not None and not len(trips.due_ns):
@@ -231,12 +229,10 @@ def _record(
         outcome.histograms.append(pack_histogram(_LATE.format(load.histogram), trips.histogram))
         return
     outcome.histograms.append(pack_histogram(load.histogram, trips.histogram))
-    known = _held_rate(of_generator, asked_fps)
-    reading = percentiles_reading(
-        trips.histogram, of_generator.histogram if known else None, load.metric, lost_by_receiver
-    )
-    if not known and reading.measurements:
-        text = f"its own delay at this load is not known: on its loopback, {_late(of_generator, asked_fps)}"
+    own = alone.histogram if _held_rate(alone, asked_fps) else None
+    reading = percentiles_reading(trips.histogram, own, load.metric, lost)
+    if own is None and reading.measurements:
+        text = f"its own delay at this load is not known: on its loopback, {_late(alone, asked_fps)}"
         unjudged = Remark(GENERATOR_DELAY, text, tuple(reading.measurements))
         reading = replace(reading, measurements={}, remarks=(*reading.remarks, unjudged))
     outcome.add(reading)
@@ -250,11 +246,8 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
         return
     delays = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
     outcome.histograms.append(pack_histogram(load.one_way_histogram, delays.histogram))
-    outcome.add(
-        percentiles_reading(
-            delays.histogram, delays.generator_delays, load.one_way_metric, own_is="the generator itself was late by"
-        )
-    )
+    own, own_is = delays.generator_delays, "the generator itself was late by"
+    outcome.add(percentiles_reading(delays.histogram, own, load.one_way_metric, own_is=own_is))
 
 
 def _held_rate(trips: RoundTrips, asked_fps: float) -> bool:
@@ -277,3 +270,36 @@ def _note(asked_fps: float, trips: RoundTrips) -> dict[str, object]:
         if len(late_ns)
         else {},
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Packet captures at both ends of a path."""
+
+    sender: PacketCapture
+    receiver: PacketCapture
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Capture at both ends inside the block. Raises: as `PacketCapture.running`."""
+        with self.receiver.running(), self.sender.running():
+            yield
+
+
+def have_one_clock(chain: Chain) -> bool:
+    """Return whether both ends use the host's kernel, so that one clock stamps the packets of both."""
+    return all(end.shares_kernel and not end.takes_taps for end in (chain.source, chain.sink))
+
+
+@contextmanager
+def both_ends(testbed: Testbed, chain: Chain) -> Iterator[Ends]:
+    """Prepare captures in the network namespaces of source and sink inside the block, without starting them.
+
+    The capturing processes are outside the confinement and the limits of the instances."""
+    with ExitStack() as stack:
+
+        def capture_at(instance: Instance, device: str) -> PacketCapture:
+            spec = InstanceSpec(testbed.session.unique("capture"), "capture", netns=instance.netns)
+            return PacketCapture(stack.enter_context(Native().start(testbed, spec)), device)
+
+        yield Ends(capture_at(chain.source, SOURCE_PORT), capture_at(chain.sink, SINK_PORT))

@@ -89,6 +89,5 @@ def _load(text: str) -> LatencyLoad:
         return LatencyLoad(word, float(match[1]) / 100, 0.0)
     if (match := _RATE.fullmatch(word)) and float(match[1]) > 0:
         return LatencyLoad(word, None, float(match[1]) * _PREFIX[match[2]])
-    raise InputError(
-        f"'{word}' is not a load", "write a percentage of the PDR, such as 50%, or a rate, such as 100kpps"
-    )
+    why = f"'{word}' is not a load"
+    raise InputError(why, "write a percentage of the PDR, such as 50%, or a rate, such as 100kpps")

@@ -5,10 +5,10 @@ If no load meets the goal PDR, cost and latency are not measured. The trial stay
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from lastro.errors import Unavailable
-from lastro.functions.base import CounterReading
+from lastro.functions.base import Readings
 from lastro.instruments.load_generator import FLOWS, PROBE_S, SIZE, LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
@@ -159,13 +159,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
 
 
 def _judge_path(
-    prober: Prober,
-    generator: str,
-    chain: Chain,
-    first: Mapping[str, CounterReading],
-    last: Mapping[str, CounterReading],
-    implementation: str,
-    outcome: Outcome,
+    prober: Prober, generator: str, chain: Chain, first: Readings, last: Readings, implementation: str, outcome: Outcome
 ) -> None:
     """Invalidate the trial unless the frames of the last probe on this chain crossed its functions.
 
@@ -200,13 +194,8 @@ def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
     """Mark the metrics that need a PDR as dropped. Call this if no load meets the goal PDR.
 
     Without the mark, a mean over the other trials would look like a mean over all trials."""
-    needing = (
-        *COST_METRICS,
-        *(metric for metric in SIDE_BY_SIDE if metric is not OVERLAP),
-        *UsageMeter.metrics,
-        *HostMeter.metrics,
-        *metrics_at(AT.of(config)),
-    )
+    side_by_side = [metric for metric in SIDE_BY_SIDE if metric is not OVERLAP]
+    needing = (*COST_METRICS, *side_by_side, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
     reason = next(missed.reason for missed in searched.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 

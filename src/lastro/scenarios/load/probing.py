@@ -212,10 +212,8 @@ class Prober:
         self.moved, late = moved(before, self._ended), moved(first, self._ended)
         for instance in self._instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
-        probes = [
-            _counted_probe(hops, self.moved, late, each_fps, duration_s, own)
-            for hops, own in zip(self.ways.values(), offered, strict=True)
-        ]
+        loads = zip(self.ways.values(), offered, strict=True)
+        probes = [_counted_probe(hops, self.moved, late, each_fps, duration_s, own) for hops, own in loads]
         whole = _sum_of(probes, rate_fps)
         if len(windows) > 1:
             whole = replace(whole, overlap=overlap_percent(windows) / 100)
@@ -303,9 +301,8 @@ def _counted_probe(
         raise InstrumentError(f"no counters for {', '.join(missing)}")
     left, refused = counted[hops.sender]["tx_packets"], counted[hops.sender]["tx_dropped"]
     if not _nearly_equal(left, offered.sent) and not _nearly_equal(left + refused, offered.sent):
-        raise InstrumentError(
-            f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
-        )
+        text = f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
+        raise InstrumentError(text)
     received = counted[hops.receiver]["rx_packets"]
     if received > left + _OTHERS + _OTHERS_PER_S * duration_s:  # more would hide as many lost frames
         raise TooManyFrames(
@@ -314,18 +311,9 @@ def _counted_probe(
             "keep other traffic off the links of the chain",
         )
     left_late, *_, came_late = hops.frames(late)
-    queued = max(0, came_late - left_late)
-    return Probe(
-        rate_fps,
-        duration_s,
-        left + refused,
-        received,
-        offered.lasted_s,
-        hops.lost_at(counted),
-        queued,
-        waited_s=offered.waited_s,
-        kernel_s=offered.kernel_s,
-    )
+    queued, lost_at = max(0, came_late - left_late), hops.lost_at(counted)
+    probe = Probe(rate_fps, duration_s, left + refused, received, offered.lasted_s, lost_at, queued)
+    return replace(probe, waited_s=offered.waited_s, kernel_s=offered.kernel_s)
 
 
 def _nearly_equal(counted: int, reported: int) -> bool:

@@ -58,10 +58,9 @@ class Probe:
     @property
     def lost(self) -> int:
         """The frames that were lost; with several chains, as if each had lost as much as the worst."""
-        lost = (
-            self.sent - self.received if self.worst_loss is None else math.ceil(round(self.worst_loss * self.sent, 6))
-        )
-        return max(0, lost)
+        if self.worst_loss is None:
+            return max(0, self.sent - self.received)
+        return max(0, math.ceil(round(self.worst_loss * self.sent, 6)))
 
     @property
     def sent_fps(self) -> float:

@@ -49,6 +49,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, ANOMALY_WORKERS, NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
+from lastro.scenarios.shared.probes import tried
 from lastro.scenarios.shared.resources import check_resources, limits_of, require_no_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
@@ -133,19 +134,14 @@ class ProxyScenario(OnLinks):
             load_of(config).require(self.testbed.at(CLIENT).host)
             require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)
-            if (level, links, isolation) not in self._probed:
-                self._probed[level, links, isolation] = self._probe(config)
         except LastroError as error:
             return unavailable(error)
-        return self._probed[level, links, isolation]
+        return tried(self._probed, (level, links, isolation), partial(self._probe, config))
 
     def _probe(self, config: Config) -> Availability:
         """Return whether one proxy of this treatment starts and answers."""
-        try:
-            with ExitStack() as stack:
-                self._deploy(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
-        except LastroError as error:
-            return unavailable(error)
+        with ExitStack() as stack:
+            self._deploy(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
         return AVAILABLE
 
     def _resources(self, config: Config) -> Resources:
@@ -161,14 +157,8 @@ class ProxyScenario(OnLinks):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if not PROXIES.of(config):
             return {}
-        without_proxies = {
-            PROXIES.name: 0,
-            INSTANCES.name: 0,
-            CACHE.name: "off",
-            MAX_PROXIES.name: 0,
-            "isolation": NONE,
-        }
-        direct = {**on_bare_host(config), **without_proxies}
+        without_proxies = dict.fromkeys((PROXIES.name, INSTANCES.name, MAX_PROXIES.name), 0)
+        direct = {**on_bare_host(config), **without_proxies, CACHE.name: "off", "isolation": NONE}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
         return {calibration_key(_DIRECT, direct, ("attachment", "instrument"), without): direct}
 
@@ -183,9 +173,8 @@ class ProxyScenario(OnLinks):
         with ExitStack() as stack:
             standing = self._deploy(stack, config)
             outcome.add(standing.started)
-            disturbance = stack.enter_context(
-                measure.disturbed(standing, config, LIMIT_S.of(config) + 2 * usual_s + 60)
-            )
+            anomaly_s = LIMIT_S.of(config) + 2 * usual_s + 60
+            disturbance = stack.enter_context(measure.disturbed(standing, config, anomaly_s))
             for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = check_resources(self.testbed, proxy.instance)
                 outcome.invalidate(reasons)
@@ -221,9 +210,8 @@ class ProxyScenario(OnLinks):
         origin = stack.enter_context(serving(server, kind, nodes.server.address, n_bytes))
         if PROXIES.of(config):  # without proxies, such a network might block the requests to the server
             stack.enter_context(links.base_network(nodes.dut.testbed, platform))
-        options = ProxyOptions(
-            cache=CACHE.of(config) == "on", memory_mb=CACHE_MB.of(config), largest_kb=CACHE_OBJECT_KB.of(config)
-        )
+        memory_mb, largest_kb = CACHE_MB.of(config), CACHE_OBJECT_KB.of(config)
+        options = ProxyOptions(cache=CACHE.of(config) == "on", memory_mb=memory_mb, largest_kb=largest_kb)
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
         limits = self._resources(config)

@@ -84,8 +84,5 @@ def _client_reasons(standing: RunningProxies, served: Mapping[int, RequestCounts
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""
     client = standing.nodes.client.address
-    return [
-        f"requests came to proxy {number} from {sorted(requests.clients)} instead of {client}"
-        for number, requests in served.items()
-        if requests.clients - {client}
-    ]
+    others = [(number, sorted(requests.clients)) for number, requests in served.items() if requests.clients - {client}]
+    return [f"requests came to proxy {number} from {clients} instead of {client}" for number, clients in others]

@@ -145,17 +145,12 @@ def measure(standing: RunningProxies, config: Config, disturbance: Disturbance |
     outcome.add(reading)
     note_load(outcome, tool.name, CLIENT, SERVER)
     note_meter(outcome, witness)
-    note_witness(
-        outcome,
-        "logs",
-        "every request, as the server and each proxy saw it",
-        (SERVER, ROLE) if standing.proxies else (SERVER,),
-    )
+    watches = "every request, as the server and each proxy saw it"
+    note_witness(outcome, "logs", watches, (SERVER, ROLE) if standing.proxies else (SERVER,))
     outcome.notes["witness"] = witness.moved
     outcome.invalidate(carried_reasons(standing, counters, outcome))
-    outcome.invalidate(
-        _path_reasons(tool.name, standing.nodes, witness.moved, reading.payload_bytes, is_cached(standing, config))
-    )
+    cached = is_cached(standing, config)
+    outcome.invalidate(_path_reasons(tool.name, standing.nodes, witness.moved, reading.payload_bytes, cached))
     _record_usage(standing, window, outcome)
     _record_dut_usage(standing, window, outcome)
     window.judge(outcome)
@@ -243,11 +238,8 @@ def _record_dut_usage(standing: RunningProxies, window: MeasuredWindow, outcome:
         return
     here, sent = standing.nodes.dut.testbed.host, max(1, total_sent(outcome))
     instances, host = window.usage.instances, window.host
-    others_s = sum(
-        used.cpu_s
-        for role, used in window.usage.used.items()
-        if not role.startswith("proxy") and instances[role].testbed.host is here
-    )
+    others = [role for role in window.usage.used if not role.startswith("proxy")]
+    others_s = sum(window.usage.used[role].cpu_s for role in others if instances[role].testbed.host is here)
     request_s = max(0.0, host.busy_s - others_s - host.own_cpu_s) / sent
     after = MemoryInUse.on(here)
     outcome.measurements |= {

@@ -91,12 +91,10 @@ class ProxyStarter:
         sizes = [min(self._per_instance, n - first) for first in range(0, n, self._per_instance)]
         specs = [self._spec(self._made + number) for number in range(len(sizes))]
         instances = start_all(stack, timed, testbed, specs, at_once=_AT_ONCE)
-        groups = [
-            [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
-        ]
-        stack.enter_context(
-            self._links.hosted(testbed, [hosted for group in groups for hosted in group], self._outside)
-        )
+        sized = zip(instances, sizes, strict=True)
+        groups = [[self._hosted(instance) for _ in range(size)] for instance, size in sized]
+        all_hosted = [hosted for group in groups for hosted in group]
+        stack.enter_context(self._links.hosted(testbed, all_hosted, self._outside))
         managers = [self._answering(group, timed.times_by_name[group[0].instance.spec.name]) for group in groups]
         started: list[AbstractContextManager[list[Proxy]]] = []
 
@@ -243,8 +241,5 @@ class StartsWindow(Meters):
     def judged(self, config: Config) -> Reading:
         judgement = super().judged(config)
         reasons = tuple(f"while the proxies started, {reason}" for reason in judgement.invalid_because)
-        return replace(
-            judgement,
-            notes={f"{name} at start": note for name, note in judgement.notes.items()},
-            invalid_because=reasons,
-        )
+        notes = {f"{name} at start": note for name, note in judgement.notes.items()}
+        return replace(judgement, notes=notes, invalid_because=reasons)

@@ -71,13 +71,9 @@ class RoleNode:
         """Return the specification of an instance in the role's namespace, on the role's CPUs.
 
         `name` is made unique."""
-        return InstanceSpec(
-            self.testbed.session.unique(name),
-            self.role,
-            self.testbed.on_own_cpus(resources or Resources()),
-            Security(capabilities=capabilities),
-            netns=self.testbed.dut,
-        )
+        bed, security = self.testbed, Security(capabilities=capabilities)
+        limits = bed.on_own_cpus(resources or Resources())
+        return InstanceSpec(bed.session.unique(name), self.role, limits, security, netns=bed.dut)
 
 
 @dataclass(frozen=True, slots=True)

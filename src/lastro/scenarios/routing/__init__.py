@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from lastro.attachments.separable import SeparableLinks
-from lastro.errors import LastroError
 from lastro.functions.ospf import NETWORK_TYPES, OspfSettings
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total
 from lastro.image.rootfs import ImageAdditions
-from lastro.platforms.base import AVAILABLE, Availability, unavailable
+from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
 from lastro.scenarios.routing.additions import FIGURES, METRICS, TOPOLOGIES, size_of
@@ -46,6 +46,7 @@ from lastro.scenarios.routing.phase_recorder import (
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.probes import tried
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
 from lastro.study.topology import grid
@@ -127,23 +128,13 @@ class RoutingScenario(OnLinks):
         platform, implementation = platform_level(config), IMPLEMENTATION.of(config)
         if not (availability := ROUTERS[implementation].availability(self.testbed.host)):
             return availability
-        availability = self.parts_available(config) and self._routes(platform, implementation)
+        probe = partial(self._probe, platform, implementation)
+        availability = self.parts_available(config) and tried(self._probed, (platform, implementation), probe)
         sees_no_carrier = FAILURE.of(config) == "carrier" and platform in self._own_kernels
         return _NO_CARRIER if availability and sees_no_carrier else availability
 
-    def _routes(self, platform: str, implementation: str) -> Availability:
-        """Return whether three routers in a row learn each other's subnets on this platform.
-
-        Each platform and implementation is tried once."""
-        key = (platform, implementation)
-        if key not in self._probed:
-            try:
-                self._probed[key] = self._probe(platform, implementation)
-            except LastroError as error:
-                self._probed[key] = unavailable(error)
-        return self._probed[key]
-
     def _probe(self, level: str, implementation: str) -> Availability:
+        """Return whether three routers in a row learn each other's subnets on this platform."""
         row = grid(1, 3)
         links = self._links("veth-bridge")
         platform = self.pool.get(level)
@@ -151,9 +142,8 @@ class RoutingScenario(OnLinks):
             observers(self.testbed) as watch,
             booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE, watch) as network,
         ):
-            differences = wait_for_routes(
-                network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S
-            )
+            booted_s = network.marks["booted"]
+            differences = wait_for_routes(network, row.routes(), booted_s, quiet_s=0.2, within_s=_PROBE_S)
             dead = network.dead()
             if not all(instance.shares_kernel for instance in network.instances):
                 self._own_kernels.add(level)
@@ -199,17 +189,15 @@ class RoutingScenario(OnLinks):
             window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             with window:
                 recorder = PhaseRecorder(self.testbed, config, outcome, own_cgroups, timeline)
-                network = stack.enter_context(
-                    booted(self.testbed, platform, links, topology, router, protocol, watch, timeline.take)
-                )
+                boot = booted(self.testbed, platform, links, topology, router, protocol, watch, timeline.take)
+                network = stack.enter_context(boot)
                 recorder.routers = dict(zip(network.names, network.instances, strict=True))
                 window.add(recorder.routers)
                 LifecycleRun(network, recorder).run_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
             if dead := network.dead():
-                outcome.invalidate(
-                    [f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"]
-                )
+                text = f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"
+                outcome.invalidate([text])
             outcome.invalidate(network.watch.end())
             outcome.notes["usage"] = {"routers": asdict(total(window.usage.used.values()))}
             window.judge(outcome)

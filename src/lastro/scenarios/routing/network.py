@@ -81,11 +81,8 @@ class RouterNetwork:
         tables = self.tables()
         if len(tables) != len(expected):
             return [f"{len(tables)} of {len(expected)} routers reported their routes"]
-        return [
-            f"{name}: {difference}"
-            for name, actual, wanted in zip(self.names, tables, expected, strict=True)
-            for difference in _differences(actual, wanted)
-        ]
+        compared = zip(self.names, tables, expected, strict=True)
+        return [f"{name}: {each}" for name, actual, wanted in compared for each in _differences(actual, wanted)]
 
     # Failures of links
 
@@ -112,11 +109,9 @@ class RouterNetwork:
     def dead(self) -> list[str]:
         """Describe the routers that do not answer, or with a daemon that has ended; return [] if there are none."""
         answers = self.on_all(self.router.dead_script() + "echo answered\n")
-        return [
-            f"{name}: {' and '.join(words[:-1]) or 'no answer'}"
-            for name, words in zip(self.names, map(str.split, answers), strict=True)
-            if words != ["answered"]
-        ]
+        named = zip(self.names, map(str.split, answers), strict=True)
+        dead = [(name, words) for name, words in named if words != ["answered"]]
+        return [f"{name}: {' and '.join(words[:-1]) or 'no answer'}" for name, words in dead]
 
     def changes(self) -> list[tuple[int, NeighbourChange]]:
         """Return the neighbour changes in all routers' logs as (router's number, change).

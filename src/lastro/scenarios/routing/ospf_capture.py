@@ -147,9 +147,8 @@ class Capture:
         before, self._clock = self._clock, self._read_clock()  # after the lines, so that none is later than the clock
         for point, line in packets:
             if (match := _PACKET.match(line)) and match[2] in point.devices and match[3] in _PRINTED:
-                self._count_unless_cut(
-                    Packet(_to_monotonic(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]])
-                )
+                at_s = _to_monotonic(float(match[1]), before, self._clock)
+                self._count_unless_cut(Packet(at_s, match[2], _PRINTED[match[3]]))
         for match in filter(None, map(_CHANGE.match, changes)):
             real_s = datetime.fromisoformat(f"{match[1]}+00:00").timestamp()
             self._last_route_s = max(self._last_route_s, _to_monotonic(real_s, before, self._clock))

@@ -101,9 +101,8 @@ class PhaseRecorder:
         self._record_growth_of("memory_growth", taken, "booted", "regular")
         self._record_growth_of("memory_growth_failure", taken, "regular", "failure")
         if taken:
-            self._record_growth_of(
-                "memory_spread", taken, min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__)
-            )
+            least, most = min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__)
+            self._record_growth_of("memory_spread", taken, least, most)
         if (level := measured.get("cpu_regular")) is not None:
             self.record("cpu_fallen", fallen_s(self.timeline.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
@@ -184,7 +183,5 @@ def quiet_suffices(config: Config) -> Availability:
     longest_s, because = max(pauses)
     if QUIET_S.of(config) > longest_s:
         return AVAILABLE
-    return Availability(
-        f"quiet_s = {QUIET_S.of(config):g} cannot detect the end of an exchange: for {longest_s} s, {because}",
-        f"set quiet_s to more than {longest_s}",
-    )
+    why = f"quiet_s = {QUIET_S.of(config):g} cannot detect the end of an exchange: for {longest_s} s, {because}"
+    return Availability(why, f"set quiet_s to more than {longest_s}")

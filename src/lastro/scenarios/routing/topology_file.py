@@ -36,10 +36,8 @@ def require_same(text: str, known: str | None) -> None:
 
     Raises: PlatformError if the file has changed."""
     if known is not None and digest(text) != known:
-        raise PlatformError(
-            f"the topology file '{text}' has changed since the campaign's first trial with it",
-            "restore its text, or start another campaign",
-        )
+        why = f"the topology file '{text}' has changed since the campaign's first trial with it"
+        raise PlatformError(why, "restore its text, or start another campaign")
 
 
 def _read(text: str) -> bytes:

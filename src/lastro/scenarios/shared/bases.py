@@ -81,11 +81,8 @@ class OnPlatforms(Scenario):
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
             with self.pool.get(Native.name).start(self.testbed, spec) as instance:
                 done = {name: instance.run(argv, check=False) for name, argv in commands.items()}
-            lines = {
-                name: (completed.text + completed.error_text).splitlines()
-                for name, completed in done.items()
-                if completed.returncode not in NOT_RUN
-            }
+            ran = {name: completed for name, completed in done.items() if completed.returncode not in NOT_RUN}
+            lines = {name: (completed.text + completed.error_text).splitlines() for name, completed in ran.items()}
             yield "image_tools", {name: printed[0] for name, printed in lines.items() if printed}
 
     def linked_level(self, config: Config) -> str:

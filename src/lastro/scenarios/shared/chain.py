@@ -81,10 +81,8 @@ def deployed(
     `ip` is the version of IP. `isolate` returns the specification with which an instance is started on a platform.
     Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
     n_routers = int(attachment.router_prefix is not None)
-    rows = [
-        in_row(functions, PATHS[ip].beside(number), placement, implementation, n_routers=n_routers)
-        for number in range(n)
-    ]
+    paths = [PATHS[ip].beside(number) for number in range(n)]
+    rows = [in_row(functions, path, placement, implementation, n_routers=n_routers) for path in paths]
     platform_of_role = dict(zip((hop.role for hop in rows[0].hops), hosts, strict=True)) if hosts else {}
     ports = _ports(rows[0], PATHS[ip])
     starting = []
@@ -100,9 +98,8 @@ def deployed(
         chains = []
         for number in range(n):
             instances = dict(zip(ports, started[number * len(ports) :], strict=False))
-            path = PATHS[ip].beside(number)
-            segments = _segments(instances, path, offloads)
-            chains.append(Chain(instances, attachment, rows[number], path, segments, dict))
+            segments = _segments(instances, paths[number], offloads)
+            chains.append(Chain(instances, attachment, rows[number], paths[number], segments, dict))
         segments = [segment for chain in chains for segment in chain.segments]
         stack.enter_context(attachment.connect(testbed, segments))
         for number, chain in enumerate(chains):
@@ -158,11 +155,9 @@ def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads:
         far, far_port, far_address = receiver
         onwards = () if far is sink else (f"{path.sink}/{path.host_prefix} via {far_address}",)
         back = tuple(f"{address}/{path.host_prefix} via {near_address}" for _, _, address in senders[:number])
-        ends = (
-            Port(near, near_port, f"{near_address}/{path.prefix}", onwards),
-            Port(far, far_port, f"{far_address}/{path.prefix}", back),
-        )
-        segments.append(Segment(f"{ascii_lowercase[number]}{copy}", ends, offloads))
+        first = Port(near, near_port, f"{near_address}/{path.prefix}", onwards)
+        second = Port(far, far_port, f"{far_address}/{path.prefix}", back)
+        segments.append(Segment(f"{ascii_lowercase[number]}{copy}", (first, second), offloads))
     return segments
 
 

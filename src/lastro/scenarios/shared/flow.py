@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from lastro import validity
-from lastro.functions.base import BROKEN, IMPLEMENTATIONS, PASSED, CounterReading
+from lastro.functions.base import BROKEN, IMPLEMENTATIONS, PASSED, CounterReading, Readings
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
 from lastro.scenarios.shared.chain import Chain
@@ -32,22 +32,14 @@ def rest(seconds: float) -> None:
         time.sleep(seconds)
 
 
-def difference(before: Mapping[str, CounterReading], after: Mapping[str, CounterReading]) -> dict[str, CounterReading]:
+def difference(before: Readings, after: Readings) -> dict[str, CounterReading]:
     """Return {counter: packets and bytes counted between two readings} for the counters that both have."""
-    return {
-        name: CounterReading(now.packets - before[name].packets, now.bytes - before[name].bytes)
-        for name, now in after.items()
-        if name in before
-    }
+    both = [(name, before[name], now) for name, now in after.items() if name in before]
+    return {name: CounterReading(now.packets - then.packets, now.bytes - then.bytes) for name, then, now in both}
 
 
 def judge_crossings(
-    phase: str,
-    chain: Chain,
-    counted: Mapping[str, CounterReading],
-    payload_bytes: int,
-    implementation: str,
-    outcome: Outcome,
+    phase: str, chain: Chain, counted: Readings, payload_bytes: int, implementation: str, outcome: Outcome
 ) -> None:
     """Invalidate the trial unless the functions' counters account for a flow of `payload_bytes`.
 
@@ -59,7 +51,7 @@ def judge_crossings(
     outcome.invalidate(crossing_reasons(phase, chain, counted, payload_bytes))
 
 
-def crossing_reasons(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
+def crossing_reasons(phase: str, chain: Chain, counted: Readings, payload_bytes: int) -> list[str]:
     """Return why the functions' counters do not account for a flow of `payload_bytes`; [] if they do.
 
     `counted` has the counters' increases during the flow, and `phase` names the flow in the reasons."""
@@ -80,7 +72,7 @@ def crossing_reasons(phase: str, chain: Chain, counted: Mapping[str, CounterRead
                 f"{phase}: the kernel forwarded {forwarded} bytes, and the XDP program passed {seen.bytes}: it was "
                 "detached meanwhile"
             )
-    idle = [name for name in chain.function.witnesses if not counted.get(name, CounterReading(0, 0)).packets]
-    return reasons + [
-        f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
-    ]
+    for name in chain.function.witnesses:
+        if not counted.get(name, CounterReading(0, 0)).packets:
+            reasons.append(f"{phase}: the function did not act on the flow: its counter '{name}' stood still")
+    return reasons

@@ -5,10 +5,9 @@ although a wire would have carried the segment as dozens of frames."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastro.functions.base import HEADER_BYTES, PASSED, TO_KERNEL, CounterReading
+from lastro.functions.base import HEADER_BYTES, PASSED, TO_KERNEL, CounterReading, Readings
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
@@ -47,9 +46,7 @@ class Frames:
         return self.largest <= self.mtu + HEADER_BYTES
 
 
-def frames_of(
-    chain: Chain, meter: InterfaceMeter, counted: Mapping[str, CounterReading], *, mixed: bool = False
-) -> Frames | None:
+def frames_of(chain: Chain, meter: InterfaceMeter, counted: Readings, *, mixed: bool = False) -> Frames | None:
     """Return the mean sizes of the frames that arrived at the function's inside port; None if they are unknown.
 
     `meter` and `counted` have the increases of the interfaces' and of the function's own counters over the same time.

@@ -104,10 +104,8 @@ def in_row(
     _require_combinable(functions, placement, implementation)
     names = [FUNCTION, *(f"{FUNCTION}{number}" for number in range(2, len(functions) + 1))]
     if placement == TOGETHER:
-        hops = [
-            Hop(name, FUNCTION, function, replace(path, place=place))
-            for place, (name, function) in enumerate(zip(names, functions, strict=True), 1)
-        ]
+        placed = enumerate(zip(names, functions, strict=True), 1)
+        hops = [Hop(name, FUNCTION, function, replace(path, place=place)) for place, (name, function) in placed]
         return FunctionRow(tuple(hops))
     hops = []
     most = least = _FIRST_TTL
@@ -123,25 +121,19 @@ def in_row(
 def _require_combinable(functions: Sequence[Function], placement: str, implementation: str) -> None:
     names = ">".join(function.name for function in functions)
     if len(functions) > MOST_HOPS:
-        raise Unavailable(
-            f"a chain has at most {MOST_HOPS} hops, and this one has {len(functions)}: {names}", "lower `length`"
-        )
+        why = f"a chain has at most {MOST_HOPS} hops, and this one has {len(functions)}: {names}"
+        raise Unavailable(why, "lower `length`")
     if len(functions) > 1 and implementation not in ("kernel", "xdp"):
-        raise Unavailable(
-            f"functions in a row run in the kernel or in XDP, not in {implementation}: {names}",
-            'use implementation = "kernel"',
-        )
+        why = f"functions in a row run in the kernel or in XDP, not in {implementation}: {names}"
+        raise Unavailable(why, 'use implementation = "kernel"')
     if placement == EACH or len(functions) == 1:
         return
     if implementation == "xdp":
         raise Unavailable(f"a port has one XDP program, of one function: {names}", 'use placement = "each"')
     hooks = [function.hook for function in functions]
     if "" in hooks:
-        raise Unavailable(
-            f"{functions[hooks.index('')].name} needs an instance for itself: {names}", 'use placement = "each"'
-        )
+        why = f"{functions[hooks.index('')].name} needs an instance for itself: {names}"
+        raise Unavailable(why, 'use placement = "each"')
     if hooks != sorted(hooks) or hooks.count("postrouting") > 1:
-        raise Unavailable(
-            f"one kernel cannot pass these functions in this order: {names}",
-            'put one function that translates at the end, or use placement = "each"',
-        )
+        why = f"one kernel cannot pass these functions in this order: {names}"
+        raise Unavailable(why, 'put one function that translates at the end, or use placement = "each"')

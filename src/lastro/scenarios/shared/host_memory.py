@@ -22,9 +22,8 @@ def require_room(host: Host) -> None:
     memory = meminfo(host.read_text(MEMINFO))
     total_bytes, available_bytes = memory["MemTotal"], memory["MemAvailable"]
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
-        raise PlatformError(
-            f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
-        )
+        text = f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
+        raise PlatformError(text)
 
 
 def record_capacity(outcome: Outcome, end: SearchEnd) -> None:

@@ -166,9 +166,8 @@ def _impair(host: Host, netns: str, lines: Sequence[str]) -> None:
     except CommandFailed as error:
         words = next(iter(error.stderr.strip().splitlines()), "tc printed no reason")
         kinds = " and ".join(dict.fromkeys("sch_netem" if "netem" in line else "sch_tbf" for line in lines))
-        raise Unavailable(
-            f"this kernel does not impair a link by {kinds}: {words}", f"use a kernel with {kinds}, {IN_A_GUEST}"
-        ) from error
+        why = f"this kernel does not impair a link by {kinds}: {words}"
+        raise Unavailable(why, f"use a kernel with {kinds}, {IN_A_GUEST}") from error
 
 
 def _fastest_ms(chain: Chain) -> float | None:

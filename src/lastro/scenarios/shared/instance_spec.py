@@ -39,11 +39,5 @@ def instance_spec(
         sysctls |= {**_IPV6, **(_IPV6_ROUTER if is_router else {})}
     elif testbed.has_ipv6:
         sysctls |= _NO_IPV6
-    return InstanceSpec(
-        name=testbed.session.unique(role),
-        role=role,
-        resources=testbed.on_own_cpus(Resources()),
-        security=Security(capabilities=capabilities),
-        sysctls=sysctls,
-        ports=ports,
-    )
+    name, resources = testbed.session.unique(role), testbed.on_own_cpus(Resources())
+    return InstanceSpec(name, role, resources, Security(capabilities=capabilities), sysctls=sysctls, ports=ports)

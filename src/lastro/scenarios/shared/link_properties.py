@@ -43,12 +43,8 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
         if ports[1] not in reached:
             return [n_members, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
         third = next((port for port in ports[2:] if port in reached), None)
-        return [
-            n_members,
-            _carries_tagged_frames(testbed, ports[0], ports[1]),
-            _carries_tunnel(testbed, ports[0], ports[1]),
-            _is_overheard(ports, third),
-        ]
+        carried = [carries(testbed, ports[0], ports[1]) for carries in (_carries_tagged_frames, _carries_tunnel)]
+        return [n_members, *carried, _is_overheard(ports, third)]
 
 
 @unless_failed(VLAN_FRAME)
@@ -66,9 +62,8 @@ def _carries_tagged_frames(testbed: Testbed, a: Port, b: Port) -> Property:
     finally:
         watch.stop()
     result = "arrived with it" if has_arrived else f"did not arrive within {_ARRIVE_S:g} s"
-    return Property(
-        VLAN_FRAME, has_arrived, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
-    )
+    how = f"a frame with the tag {_TAG} (802.1Q), from one member to another, {result}"
+    return Property(VLAN_FRAME, has_arrived, how)
 
 
 def _interface(port: Port) -> dict[str, Any]:

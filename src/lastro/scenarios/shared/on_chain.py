@@ -374,10 +374,8 @@ def implementation_versions(configs: Sequence[Config]) -> dict[str, Sequence[str
 def require_no_xdp_on_cards(config: Config) -> None:
     """Check that a treatment attaches no XDP program to a network card of the host. Raises: Unavailable if it does."""
     if IMPLEMENTATION.of(config) == "xdp" and chosen_class(Attachment, config).wired:
-        raise Unavailable(
-            "a network card would keep its XDP program after the trial",
-            'use implementation = "kernel", or measure XDP on veth in scenario = "chain"',
-        )
+        why = "a network card would keep its XDP program after the trial"
+        raise Unavailable(why, 'use implementation = "kernel", or measure XDP on veth in scenario = "chain"')
 
 
 def starts_s(config: Config) -> float:
@@ -397,7 +395,5 @@ def _can_be_flooded(config: Config, level: str) -> Availability:
         return Availability(*TAKES_ALL_LINKS)
     if (by := IMPLEMENTATION.of(config)) not in ("click", "dpdk"):
         return AVAILABLE
-    return Availability(
-        f'implementation = "{by}" forwards what is sent to its own address: the flood would enter the next link',
-        'measure this anomaly with implementation = "kernel"',
-    )
+    why = f'implementation = "{by}" forwards what is sent to its own address: the flood would enter the next link'
+    return Availability(why, 'measure this anomaly with implementation = "kernel"')

@@ -33,6 +33,16 @@ DIRECT = "veth-direct"  # the shortest links
 _SMALL = {"delay_ms": 10.0, "loss_percent": 1.0, "rate_bps": 1e8}  # an impairment of each kind, for a probe
 
 
+def tried(known: dict[Any, Availability], key: Hashable, probe: Callable[[], Availability]) -> Availability:
+    """Return `known[key]`, which is the result of `probe` when it is first asked for; an error means unavailable."""
+    if key not in known:
+        try:
+            known[key] = probe()
+        except LastroError as error:
+            known[key] = unavailable(error)
+    return known[key]
+
+
 _Probes = TypeVar("_Probes", bound="PartProbes")
 _What = TypeVar("_What", bound=Hashable)
 _P = ParamSpec("_P")
@@ -48,19 +58,14 @@ def once(
 
     @wraps(probe)
     def probe_once(self: _Probes, what: _What, platform: str, /, *args: _P.args, **kwargs: _P.kwargs) -> Availability:
+        def probe_platform() -> Availability:
+            return self.platform(platform) and probe(self, what, self._pool.get(platform), *args, **kwargs)
+
         key = (probe.__name__, what, platform, args, tuple(sorted(kwargs.items())))
-        if key not in self._probed:
-            try:
-                availability = self.platform(platform)
-                if availability:
-                    availability = probe(self, what, self._pool.get(platform), *args, **kwargs)
-            except LastroError as error:
-                availability = unavailable(error)
-            if self._testbed.guest:
-                remedy = (availability.remedy or "").replace(f", {IN_A_GUEST}", "") or None
-                availability = replace(availability, remedy=remedy)
-            self._probed[key] = availability
-        return self._probed[key]
+        availability = tried(self._probed, key, probe_platform)
+        if not self._testbed.guest:
+            return availability
+        return replace(availability, remedy=(availability.remedy or "").replace(f", {IN_A_GUEST}", "") or None)
 
     return probe_once
 
@@ -88,9 +93,8 @@ class PartProbes:
 class ChainProbes(PartProbes):
     def _forwarding(self, attachment: str, platform: Platform, **how: Any) -> AbstractContextManager[Chain]:
         """Deploy a chain with plain forwarding over this attachment inside a block."""
-        return deployed(
-            self._testbed, platform, self._attachments.get(attachment), registry.get(Function, NONE)(), **how
-        )
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        return deployed(self._testbed, platform, links, forwarding, **how)
 
     @once
     def function(
@@ -136,10 +140,8 @@ class ChainProbes(PartProbes):
             for name, value in values:
                 text = instance.run(["cat", f"/proc/sys/{name.replace('.', '/')}"], check=False).text
                 if text.split() != value.split():
-                    return Availability(
-                        f"{name} is not {value} in an instance of {platform.name}, but {text.strip() or 'missing'}",
-                        f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}",
-                    )
+                    why = f"{name} is not {value} in an instance of {platform.name}, but {text.strip() or 'missing'}"
+                    return Availability(why, f"choose a value that this kernel has in network namespaces, {IN_A_GUEST}")
         return AVAILABLE
 
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:

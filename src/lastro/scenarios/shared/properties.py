@@ -5,9 +5,10 @@ flexibility, multiple access, extensibility."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from lastro.errors import LastroError
 from lastro.platforms.base import start_all
@@ -39,37 +40,27 @@ def probe_properties(
 ) -> list[PartProperties]:
     """Find the properties of the parts with these levels: first `platforms`, then `attachments`.
 
+    Attachments are tried between instances on the bare host, since what links carry does not depend on the platform.
     `say` is called with 'KIND LEVEL' before each part. Afterwards, only what the pools prepared remains on the host."""
-    return [*_platforms(testbed, pool, links, platforms, say), *_links(testbed, pool, links, attachments, say)]
 
-
-def _platforms(
-    testbed: Testbed, pool: PlatformPool, links: AttachmentPool, levels: Sequence[str], say: Callable[[str], None]
-) -> Iterator[PartProperties]:
-    for level in levels:
-        say(f"platform {level}")
+    def found(kind: str, level: str, names: Sequence[str], find: Callable[[], list[Property]]) -> PartProperties:
+        say(f"{kind} {level}")
         try:
-            properties = platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
+            return PartProperties(kind, level, tuple(find()))
         except LastroError as error:
-            properties = unknown(OF_PLATFORM, error.message)
-        yield PartProperties("platform", level, tuple(properties))
+            return PartProperties(kind, level, tuple(unknown(names, error.message)))
 
+    def of_platform(level: str) -> list[Property]:
+        return platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
 
-def _links(
-    testbed: Testbed, pool: PlatformPool, links: AttachmentPool, levels: Sequence[str], say: Callable[[str], None]
-) -> Iterator[PartProperties]:
-    """Yield the properties of each attachment, tried between instances on the bare host.
-
-    What links carry does not depend on the platform."""
-    if not levels:
-        return
+    parts = [found("platform", level, OF_PLATFORM, partial(of_platform, level)) for level in platforms]
+    if not attachments:
+        return parts
     with ExitStack() as stack:
         specs = [instance_spec(testbed, "member") for _ in range(MOST_MEMBERS)]
         members = start_all(stack, pool.native, testbed, specs)
-        for level in levels:
-            say(f"attachment {level}")
-            try:
-                properties = link_properties(testbed, links.get(level), members)
-            except LastroError as error:
-                properties = unknown(OF_LINK, error.message)
-            yield PartProperties("attachment", level, tuple(properties))
+
+        def of_link(level: str) -> list[Property]:
+            return link_properties(testbed, links.get(level), members)
+
+        return parts + [found("attachment", level, OF_LINK, partial(of_link, level)) for level in attachments]

@@ -23,9 +23,8 @@ AUTO, FREE = "auto", "none"
 def check_cpuset(text: str) -> None:
     """Check a `cpuset`. Raises: InputError when it is not a list of CPUs, 'auto' or 'none'."""
     if text not in (AUTO, FREE) and not parse_cpus(text):
-        raise InputError(
-            f"'{text}' is not a list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
-        )
+        why = f"'{text}' is not a list of CPUs"
+        raise InputError(why, f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}")
 
 
 CPUS = Setting(
@@ -63,9 +62,8 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     wanted = int(limits.cpus or 0)
     pinned = usable[:wanted] if cpuset == AUTO else sorted(parse_cpus(cpuset))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
-        raise Unavailable(
-            f"cpuset = {cpuset} is not {wanted} of the CPUs {ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
-        )
+        why = f"cpuset = {cpuset} is not {wanted} of the CPUs {ranges(usable)}"
+        raise Unavailable(why, "name exactly `cpus` CPUs, or `auto`")
     return testbed.on_own_cpus(replace(limits, cpuset=None if cpuset == FREE else ranges(pinned)))
 
 
@@ -84,10 +82,8 @@ def require_no_limits(isolations: Sequence[Isolation]) -> None:
     """Check that no isolation sets limits of its own. Raises: Unavailable if one does."""
     for isolation in isolations:
         if isolation.needs_profile:
-            raise Unavailable(
-                f"isolation '{isolation.name}' sets limits, but this scenario sets those of all treatments",
-                "set them with `cpus`, `cpuset` and `memory`",
-            )
+            why = f"isolation '{isolation.name}' sets limits, but this scenario sets those of all treatments"
+            raise Unavailable(why, "set them with `cpus`, `cpuset` and `memory`")
 
 
 def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:

@@ -196,10 +196,9 @@ class MeasuredWindow(Meters):
         """Note all witnesses in `outcome`, and add a reason for invalidity for each that contradicts the trial."""
         if self.drifts:
             note_witness(outcome, "clocks", "the guests' clocks against the host's", self.drifts)
-            outcome.notes["clocks"] = {
-                role: {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
-                for role, drift in self.drifts.items()
-            }
+            drifts = self.drifts.items()
+            notes = {role: {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty} for role, drift in drifts}
+            outcome.notes["clocks"] = notes
         if not self._workload and self._timed:
             limit = MAX_DRIFT_PERCENT.of(self._config) / 100
             outcome.invalidate(validity.drift_reasons(self.drifts, limit))
@@ -216,10 +215,8 @@ class MeasuredWindow(Meters):
     def require_used(self, name: str) -> None:
         """Check that workload `name` ran a command in the window. Raises: InstrumentError when nothing was read."""
         if not self.usage.used:
-            raise InstrumentError(
-                f"{name} did not run under watch",
-                "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`",
-            )
+            why = f"{name} did not run under watch"
+            raise InstrumentError(why, "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`")
 
     def record_workload(
         self, reading: Reading, by_host: Collection[str], work_s: float | None, outcome: Outcome, **how: bool
@@ -240,11 +237,8 @@ class MeasuredWindow(Meters):
         outcome.measurements |= {name: value for name, value in host_use.items() if work_s or name != "host_cpus"}
         before_bytes = self.usage.before[self._workload].memory_bytes
         peak = "of the workload" if self.fresh_peak else SINCE_START
-        outcome.notes |= {
-            **self.usage.notes(),
-            "elapsed_s": self.host.elapsed_s,
-            "memory": {"before_bytes": before_bytes, "peak": peak},
-        }
+        memory = {"before_bytes": before_bytes, "peak": peak}
+        outcome.notes |= {**self.usage.notes(), "elapsed_s": self.host.elapsed_s, "memory": memory}
         if self.guest and self.guest_after:
             outcome.notes["guest"] = self.guest_after.since(self.guest)
         self.judge(outcome)

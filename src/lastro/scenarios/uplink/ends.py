@@ -41,10 +41,8 @@ class FlowEnd:
 def require_host_address(attachment: type[Attachment]) -> None:
     """Check that the instance's host has an address on the attachment's links. Raises: Unavailable if it has none."""
     if attachment.router_prefix is None:
-        raise Unavailable(
-            f"over {attachment.name} the host has no address that an instance could send to",
-            'choose an attachment with a router, such as nat, or `towards = "peer"`',
-        )
+        why = f"over {attachment.name} the host has no address that an instance could send to"
+        raise Unavailable(why, 'choose an attachment with a router, such as nat, or `towards = "peer"`')
 
 
 @contextmanager
@@ -73,11 +71,8 @@ def note_topology(built: BuiltTopology, pair: JoinedPair, end: FlowEnd, attachme
     """Record the topology: the pair in `built` and, if the flow ends at the instance's host, that host."""
     if end.role == HOST:
         testbed = end.instance.testbed
-        (near,) = (
-            PluggedPort(INSTANCE, testbed, "", port.name, port.address, far)
-            for far, port in pair.segment.ends()
-            if port.instance is pair.instance
-        )
+        ((far, port),) = ((far, port) for far, port in pair.segment.ends() if port.instance is pair.instance)
+        near = PluggedPort(INSTANCE, testbed, "", port.name, port.address, far)
         built.add(HOST, end.instance, Native.name)
         built.link(attachment, near, PluggedPort(HOST, testbed, testbed.dut, end.device, end.address))
     built.note(outcome)

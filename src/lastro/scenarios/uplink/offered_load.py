@@ -69,7 +69,6 @@ def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
-    wanted = (
-        _KEPT * parse_rate_bps(OFFERED_RATE.of(config)) / 1e6 if is_udp else None
-    )  # with TCP, the setting may be a percentage
+    # With TCP, the setting may be a percentage.
+    wanted = _KEPT * parse_rate_bps(OFFERED_RATE.of(config)) / 1e6 if is_udp else None
     judge_ceiling(outcome, ceiling, rates=(OFFERED.name, _THROUGHPUT), wanted=wanted)
