@@ -205,28 +205,12 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
         return MetricAdvice(view.metric, precision, None, Note(_CONSTANT if known else _NO_SPREAD))
     from lastro.stats.blocks_needed import blocks_needed
 
-    needed = blocks_needed(
-        [interval for _, interval in varying],
-        view.n_blocks,
-        math.asinh(precision) if of_ratio else precision,
-        (LIKELY, SURE),
-        PROBABLE,
-    )
+    intervals, half_width = [interval for _, interval in varying], math.asinh(precision) if of_ratio else precision
+    needed = blocks_needed(intervals, view.n_blocks, half_width, (LIKELY, SURE), PROBABLE)
     likely, sure = needed.enough
-    return MetricAdvice(
-        view.metric,
-        precision,
-        BlocksAdvice(
-            intervals=len(treatments),
-            n=view.n_blocks,
-            half_width=max(half_width for _, half_width, _ in treatments),
-            likely=likely,
-            sure=sure,
-            low=needed.low,
-            high=needed.high,
-            widest=varying[needed.widest][0],
-        ),
-    )
+    widest_here, label = max(half_width for _, half_width, _ in treatments), varying[needed.widest][0]
+    advice = BlocksAdvice(len(treatments), view.n_blocks, widest_here, likely, sure, needed.low, needed.high, label)
+    return MetricAdvice(view.metric, precision, advice)
 
 
 def _ratios(view: MetricView) -> Iterator[_TreatmentInterval]:

@@ -303,7 +303,10 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     usual_judge = partial(choose, campaigns=campaigns)
-    judge = judge or (partial(usual_judge, stage=_after_looks(looks[-1])) if looks else usual_judge)
+    if looks:  # their decisions are final, and nothing else is decided
+        final = Stage(lambda alpha: 0.0, frozenset(looks[-1].accepted), frozenset(looks[-1].rejected))
+        usual_judge = partial(usual_judge, stage=final)
+    judge = judge or usual_judge
     size, alpha = (len(candidates), len(conditions)), question.alpha
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
     deployments = []
@@ -314,20 +317,11 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         deployments.append(Deployment(of_number, label_of(of_number, report), tuple(gaps), wishes))
     levels = {name: list(dict.fromkeys(_level(row, name) for row in rows)) for name in rest}
     varied = [name for name in rest if len(levels[name]) != 1]
-    return SlaDecision(
-        report,
-        question,
-        tuple(deployments),
-        lacking,
-        tuple({name: condition[name] for name in varied} for condition in conditions),
-        {name: levels[name][0] for name in rest if name not in varied},
-        _prefer_wishes(
-            choice, [sum(map(bool, deployment.wishes)) for deployment in deployments], priced=bool(question.cost)
-        ),
-        n_blocks,
-        looks,
-        choice.recommended,
-    )
+    varying = tuple({name: condition[name] for name in varied} for condition in conditions)
+    given = {name: levels[name][0] for name in rest if name not in varied}
+    n_met = [sum(map(bool, deployment.wishes)) for deployment in deployments]
+    wished, cheapest = _prefer_wishes(choice, n_met, priced=bool(question.cost)), choice.recommended
+    return SlaDecision(report, question, tuple(deployments), lacking, varying, given, wished, n_blocks, looks, cheapest)
 
 
 def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
@@ -381,11 +375,6 @@ def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: 
     of_study = SlaQuestion.of_study(report)
     same_limits = set(question.levels) == set(of_study.levels) and question.confidence == of_study.confidence
     return same_limits and not question.under and question.required == of_study.required
-
-
-def _after_looks(last: Look) -> Stage:
-    """Return the stage after the last look: its accepted and rejected candidates are final, no others are decided."""
-    return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
 def _level(row: Row, name: str) -> str:

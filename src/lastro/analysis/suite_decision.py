@@ -105,10 +105,7 @@ def surest_variant(decision: SlaDecision, platform: str) -> int | None:
 
 
 def decide_suite(
-    reports: Mapping[str, CampaignResults],
-    levels: Sequence[str],
-    weights: Mapping[str, float],
-    confidence: float,
+    reports: Mapping[str, CampaignResults], levels: Sequence[str], weights: Mapping[str, float], confidence: float
 ) -> SuiteDecision:
     """Compare the candidates over these studies, {name of the study: its results}.
 
