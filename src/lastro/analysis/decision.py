@@ -344,9 +344,8 @@ def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
 def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the factors whose levels a candidate combines by default: see `factors` in `SlaQuestion`."""
     open_ones = [factor.name for factor in report.varying if factor.name not in under]
-    return tuple(filter(is_choice, open_ones)) or tuple(
-        factor.name for factor in report.study.factors if is_choice(factor.name)
-    )
+    all_names = [factor.name for factor in report.study.factors]
+    return tuple(filter(is_choice, open_ones)) or tuple(filter(is_choice, all_names))
 
 
 def _prefer_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
@@ -402,11 +401,8 @@ def _split_by_requirements(
     for number, row in first_rows.items():
         checks = [check_requirement(report, row, requirement) for requirement in question.required]
         reasons[number] = tuple(why for is_met, why in checks if not is_met)
-    lacking = [
-        Deployment(levels, label_of(levels, report), reasons[number])
-        for number, levels in enumerate(groups)
-        if reasons[number]
-    ]
+    unmet = [(levels, reasons[number]) for number, levels in enumerate(groups) if reasons[number]]
+    lacking = [Deployment(levels, label_of(levels, report), why) for levels, why in unmet]
     return [row for row in rows if not reasons[number_of[row.treatment.index]]], tuple(lacking)
 
 

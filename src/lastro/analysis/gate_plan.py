@@ -99,11 +99,12 @@ class GatePlan:
     @cached_property
     def powers(self) -> tuple[GatePower, ...]:
         """The power with the number of blocks of the study, and with 5, 10, 20 and 40 blocks, in ascending order."""
-        cells = (self.median, self.noisiest)
-        return tuple(
-            GatePower(n, *(self._least_found(cell, n) for cell in cells), self._shown(n), self.duration_s(n))
-            for n in sorted({*_BLOCKS, self.replicates} - {1})
-        )
+
+        def power(n: int) -> GatePower:
+            median, noisiest = (self._least_found(cell, n) for cell in (self.median, self.noisiest))
+            return GatePower(n, median, noisiest, self._shown(n), self.duration_s(n))
+
+        return tuple(map(power, sorted({*_BLOCKS, self.replicates} - {1})))
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
