@@ -71,11 +71,6 @@ def _two_modes(view: MetricView) -> TwoModes | None:
         return None
     exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
     counts = [(row.treatment, len(mode.trials.get(row.treatment.index, ())), len(cell.points)) for row, cell in exact]
-    return TwoModes(
-        n=mode.n,
-        trials=sum(len(cell.points) for _, cell in exact),
-        distance=mode.distance,
-        relative=mode.relative,
-        sds=mode.sds,
-        counts=tuple(sorted(counts, key=lambda count: -count[1] / count[2])),
-    )
+    counts.sort(key=lambda count: -count[1] / count[2])
+    n_trials = sum(len(cell.points) for _, cell in exact)
+    return TwoModes(mode.n, n_trials, mode.distance, mode.relative, mode.sds, tuple(counts))

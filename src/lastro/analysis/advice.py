@@ -177,13 +177,10 @@ def advise_on_decision(decision: SlaDecision) -> DecisionAdvice:
     relevant = [at for at in decision.order() if choice.verdict(at) == "open"]
     if choice.recommended is not None:
         relevant = [at for at in relevant if at in choice.open_cheaper]
-    candidates = [
-        OpenCandidate(
-            decision.candidates[at].label, choice.odds[at].holds,
-            *(decision.more_blocks(chance, at) for chance in (LIKELY, SURE)),
-        )
-        for at in relevant
-    ]  # fmt: skip
+    candidates = []
+    for at in relevant:
+        likely, sure = (decision.more_blocks(chance, at) for chance in (LIKELY, SURE))
+        candidates.append(OpenCandidate(decision.candidates[at].label, choice.odds[at].holds, likely, sure))
     rows = [row for row in decision.report.rows if decision.candidate_of(row.treatment) not in decision.without_trials]
     return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report, rows))
 
@@ -205,28 +202,12 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
         return MetricAdvice(view.metric, precision, None, Note(_CONSTANT if known else _NO_SPREAD))
     from lastro.stats.blocks_needed import blocks_needed
 
-    needed = blocks_needed(
-        [interval for _, interval in varying],
-        view.n_blocks,
-        math.asinh(precision) if of_ratio else precision,
-        (LIKELY, SURE),
-        PROBABLE,
-    )
+    intervals, wanted = [interval for _, interval in varying], math.asinh(precision) if of_ratio else precision
+    needed = blocks_needed(intervals, view.n_blocks, wanted, (LIKELY, SURE), PROBABLE)
+    half_width, widest = max(here for _, here, _ in treatments), varying[needed.widest][0]
     likely, sure = needed.enough
-    return MetricAdvice(
-        view.metric,
-        precision,
-        BlocksAdvice(
-            intervals=len(treatments),
-            n=view.n_blocks,
-            half_width=max(half_width for _, half_width, _ in treatments),
-            likely=likely,
-            sure=sure,
-            low=needed.low,
-            high=needed.high,
-            widest=varying[needed.widest][0],
-        ),
-    )
+    blocks = BlocksAdvice(len(treatments), view.n_blocks, half_width, likely, sure, needed.low, needed.high, widest)
+    return MetricAdvice(view.metric, precision, blocks)
 
 
 def _ratios(view: MetricView) -> Iterator[_TreatmentInterval]:

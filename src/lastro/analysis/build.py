@@ -135,15 +135,10 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...
     valid = by_key((attempt.treatment, attempt) for attempt in data.attempts if attempt.valid)
     by_index = {treatment.index: treatment for treatment in treatments}
     names = [metric.name for metric in metrics]
-    trials = {
-        index: _Trials(
-            valid.get(index, ()),
-            marks_by_metric(valid.get(index, ()), names),
-            states[index]["invalid"],
-            references.get(index, index),  # a baseline has no ratio to itself
-        )
-        for index in by_index
-    }
+    trials = {}
+    for index in by_index:
+        own, reference = valid.get(index, ()), references.get(index, index)  # a baseline has no ratio to itself
+        trials[index] = _Trials(own, marks_by_metric(own, names), states[index]["invalid"], reference)
     campaigns = campaigns_of_blocks(data.members)
     columns = [_cells(metric, trials, data.study.design.confidence, campaigns) for metric in metrics]
     rows = tuple(
@@ -195,16 +190,10 @@ def _cells(
         in_second_mode = fit.second_mode.trials.get(index, ()) if fit.second_mode else ()
         most = max(len(values[index]), len(values[reference]))
         added_marks = _added_marks(treatment, len(cell_points), ratio, most, len(in_second_mode))
-        cells[index] = Cell(
-            metric,
-            cell_points,
-            describe_points(metric, cell_points, confidence, step) if cell_points else None,
-            ratio,
-            comparison,
-            decision_by_p(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
-            marks=(*treatment.marks.get(metric.name, ()), *added_marks),
-            missing=len(treatment.valid) - len(cell_points),
-        )
+        summary = describe_points(metric, cell_points, confidence, step) if cell_points else None
+        decision = decision_by_p(comparison.p_adjusted if comparison else None, alpha_of(confidence))
+        marks, missing = (*treatment.marks.get(metric.name, ()), *added_marks), len(treatment.valid) - len(cell_points)
+        cells[index] = Cell(metric, cell_points, summary, ratio, comparison, decision, marks=marks, missing=missing)
     return cells, fit
 
 
@@ -270,18 +259,12 @@ def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]
     if values_lost_by_size(metric.name, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
-    points = [
-        Point(
-            attempt.trial,
-            attempt.attempt,
-            attempt.block,
-            value,
-            (attempt.trial, attempt.attempt) in bounded,
-            metric.width(attempt.measurements) if metric.cell else 0.0,
-        )
-        for attempt in attempts
-        if (value := attempt.measurements.get(metric.name)) is not None and math.isfinite(value)
-    ]
+    points = []
+    for attempt in attempts:
+        number, value = (attempt.trial, attempt.attempt), attempt.measurements.get(metric.name)
+        if value is not None and math.isfinite(value):
+            width = metric.width(attempt.measurements) if metric.cell else 0.0
+            points.append(Point(*number, attempt.block, value, number in bounded, width))
     return tuple(sorted(points, key=attrgetter("block")))
 
 

@@ -231,9 +231,8 @@ def equivalence_contrast(label: str, of: Weights, to: Weights, margin: float, ce
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the deviation `off` from zero is within ± `margin` times `mean`."""
-    return _within_bounds(
-        label, cells.ratio_of_sums(off, mean), cells.sum_of_means(off), off, mean, (-margin, margin), cells
-    )
+    ratio, difference = cells.ratio_of_sums(off, mean), cells.sum_of_means(off)
+    return _within_bounds(label, ratio, difference, off, mean, (-margin, margin), cells)
 
 
 def _within_bounds(

@@ -187,15 +187,12 @@ def _compare_cell(
         no_test = Note(OTHER_SPEED)
     elif not absent:
         between, unit = noise.between.get(metric.name), unit_of(values_a, values_b)
+        step = noise.steps[metric.name] / unit
         means_a, means_b = (
             SampledMean.of(
-                [value / unit for value in centres(cell.points).values()],
-                factor,
-                between,
-                noise.steps[metric.name] / unit,
-                mean_width(cell.points) / unit,
+                [value / unit for value in centres(points).values()], factor, between, step, mean_width(points) / unit
             )
-            for (_, cell), factor in zip((a, b), factors, strict=True)
+            for points, factor in zip((a[1].points, b[1].points), factors, strict=True)
         )
         means = means_a, means_b
         if means_a.value >= 0:

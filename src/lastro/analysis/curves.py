@@ -144,14 +144,7 @@ def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Leve
             baseline = set()
         of_panel = (CurveLine(line, tuple(map(at.get, labels)), line in baseline) for line, at in by_line.items())
         drawn.append(Panel(panel_levels, tuple(of_panel)))
-    return Curve(
-        name,
-        tuple(labels),
-        tuple(number_of(text) or 0.0 for text in labels),
-        lines,
-        panels,
-        tuple(drawn),
-    )
+    return Curve(name, tuple(labels), tuple(number_of(text) or 0.0 for text in labels), lines, panels, tuple(drawn))
 
 
 def _other_levels(

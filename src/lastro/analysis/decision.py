@@ -303,7 +303,10 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         )
     looks = report.looks if chosen == usual and _looks_answer(report, question, len(candidates)) else ()
     usual_judge = partial(choose, campaigns=campaigns)
-    judge = judge or (partial(usual_judge, stage=_after_looks(looks[-1])) if looks else usual_judge)
+    if looks:  # their decisions are final, and nothing else is decided
+        final = Stage(lambda alpha: 0.0, frozenset(looks[-1].accepted), frozenset(looks[-1].rejected))
+        usual_judge = partial(usual_judge, stage=final)
+    judge = judge or usual_judge
     size, alpha = (len(candidates), len(conditions)), question.alpha
     choice = judge(trials, question.limits(), question.weights(), size, alpha) if rows else NO_CHOICE
     deployments = []
@@ -314,20 +317,11 @@ def decide(report: CampaignResults, question: SlaQuestion, judge: Judge | None =
         deployments.append(Deployment(of_number, label_of(of_number, report), tuple(gaps), wishes))
     levels = {name: list(dict.fromkeys(_level(row, name) for row in rows)) for name in rest}
     varied = [name for name in rest if len(levels[name]) != 1]
-    return SlaDecision(
-        report,
-        question,
-        tuple(deployments),
-        lacking,
-        tuple({name: condition[name] for name in varied} for condition in conditions),
-        {name: levels[name][0] for name in rest if name not in varied},
-        _prefer_wishes(
-            choice, [sum(map(bool, deployment.wishes)) for deployment in deployments], priced=bool(question.cost)
-        ),
-        n_blocks,
-        looks,
-        choice.recommended,
-    )
+    varying = tuple({name: condition[name] for name in varied} for condition in conditions)
+    given = {name: levels[name][0] for name in rest if name not in varied}
+    n_met = [sum(map(bool, deployment.wishes)) for deployment in deployments]
+    wished, cheapest = _prefer_wishes(choice, n_met, priced=bool(question.cost)), choice.recommended
+    return SlaDecision(report, question, tuple(deployments), lacking, varying, given, wished, n_blocks, looks, cheapest)
 
 
 def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
@@ -350,9 +344,8 @@ def campaigns_of(report: CampaignResults) -> dict[int, int] | None:
 def _usual_factors(report: CampaignResults, under: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the factors whose levels a candidate combines by default: see `factors` in `SlaQuestion`."""
     open_ones = [factor.name for factor in report.varying if factor.name not in under]
-    return tuple(filter(is_choice, open_ones)) or tuple(
-        factor.name for factor in report.study.factors if is_choice(factor.name)
-    )
+    all_names = [factor.name for factor in report.study.factors]
+    return tuple(filter(is_choice, open_ones)) or tuple(filter(is_choice, all_names))
 
 
 def _prefer_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
@@ -383,11 +376,6 @@ def _looks_answer(report: CampaignResults, question: SlaQuestion, n_candidates: 
     return same_limits and not question.under and question.required == of_study.required
 
 
-def _after_looks(last: Look) -> Stage:
-    """Return the stage after the last look: its accepted and rejected candidates are final, no others are decided."""
-    return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
-
-
 def _level(row: Row, name: str) -> str:
     return str(row.treatment.levels[name])
 
@@ -413,11 +401,8 @@ def _split_by_requirements(
     for number, row in first_rows.items():
         checks = [check_requirement(report, row, requirement) for requirement in question.required]
         reasons[number] = tuple(why for is_met, why in checks if not is_met)
-    lacking = [
-        Deployment(levels, label_of(levels, report), reasons[number])
-        for number, levels in enumerate(groups)
-        if reasons[number]
-    ]
+    unmet = [(levels, reasons[number]) for number, levels in enumerate(groups) if reasons[number]]
+    lacking = [Deployment(levels, label_of(levels, report), why) for levels, why in unmet]
     return [row for row in rows if not reasons[number_of[row.treatment.index]]], tuple(lacking)
 
 

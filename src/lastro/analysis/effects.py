@@ -98,31 +98,18 @@ def baseline_comparisons(
 
     The comparisons are those in the cells of the report, in the order of its rows. Up to twenty (planned) comparisons
     are corrected by the distribution of the largest |t|; more than twenty, by Benjamini and Hochberg's method."""
-    rows = [
-        row
-        for row in view.report.rows
-        if row.baseline is not None
-        and not row.is_baseline
-        and row.treatment.index in data.cells
-        and row.baseline.index in data.cells
-    ]
+    treated = [row for row in view.report.rows if row.treatment.index in data.cells and not row.is_baseline]
+    rows = [row for row in treated if row.baseline is not None and row.baseline.index in data.cells]
     correction: Correction = "max-t" if len(rows) <= MOST_PLANNED else "benjamini-hochberg"
     comparisons = []
     for row in rows:
-        cell = view.of(row)
-        assert row.baseline is not None and cell.comparison is not None
-        ratio = cell.comparison.ratio.value
+        cell, baseline = view.of(row), row.baseline
+        test = cell.comparison
+        assert baseline is not None and test is not None
+        under = is_below_floor(floor, None if test.ratio.value is None else test.ratio.value - 1, (1, -1))
+        ps = (test.p, test.p_adjusted)
         comparisons.append(
-            BaselineComparison(
-                treatment=row.treatment,
-                baseline=row.baseline,
-                ratio=cell.ratio,
-                difference=cell.comparison.difference,
-                p=cell.comparison.p,
-                p_adjusted=cell.comparison.p_adjusted,
-                under_floor=is_below_floor(floor, None if ratio is None else ratio - 1, (1, -1)),
-                decision=cell.decision,
-            )
+            BaselineComparison(row.treatment, baseline, cell.ratio, test.difference, *ps, under, cell.decision)
         )
     return tuple(comparisons), correction
 

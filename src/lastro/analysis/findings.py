@@ -186,13 +186,9 @@ def level_groups(factor: FactorPairs, margin: float) -> LevelGroups:
     rest = [level for level in rest if level not in group]
     near = [level for level in rest if factor.of(level).alike(margin)]
     undecided = [level for level in rest if level not in near]
-    return LevelGroups(
-        differing=tuple(sorted(differing, key=lambda level: -factor.of(level).distance)),
-        group=tuple(level for level in factor.levels if level in group),
-        widest=widest,
-        near=tuple(near),
-        undecided=tuple(undecided),
-    )
+    farthest_first = sorted(differing, key=lambda level: -factor.of(level).distance)
+    in_order = (level for level in factor.levels if level in group)
+    return LevelGroups(tuple(farthest_first), tuple(in_order), widest, tuple(near), tuple(undecided))
 
 
 def _group_alike(levels: Sequence[str], factor: FactorPairs, margin: float) -> tuple[list[str], Pair | None]:

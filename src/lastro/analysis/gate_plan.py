@@ -99,16 +99,12 @@ class GatePlan:
     @cached_property
     def powers(self) -> tuple[GatePower, ...]:
         """The power with the number of blocks of the study, and with 5, 10, 20 and 40 blocks, in ascending order."""
-        return tuple(
-            GatePower(
-                blocks,
-                self._least_found(self.median, blocks),
-                self._least_found(self.noisiest, blocks),
-                self._shown(blocks),
-                self.duration_s(blocks),
-            )
-            for blocks in sorted({*_BLOCKS, self.replicates} - {1})
-        )
+
+        def power(n: int) -> GatePower:
+            median, noisiest = (self._least_found(cell, n) for cell in (self.median, self.noisiest))
+            return GatePower(n, median, noisiest, self._shown(n), self.duration_s(n))
+
+        return tuple(map(power, sorted({*_BLOCKS, self.replicates} - {1})))
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
@@ -196,6 +192,7 @@ def gate_plan(
             f"{pilot.directory} shows no noise: no treatment has two valid trials of a metric that the gate judges",
             "give a campaign of at least five blocks",
         )
+    settings = sorted({*study.settings, *pilot.study.settings} - set(PATIENCE))
     return GatePlan(
         pilot=pilot.directory,
         margins=margins,
@@ -205,11 +202,7 @@ def gate_plan(
         metrics=chosen,
         cells=tuple(sorted(cells, key=lambda cell: (cell.spread, -cell.df))),
         unknown=tuple(metric.name for metric in chosen if not known.get(metric.name)),
-        other_settings=tuple(
-            name
-            for name in sorted({*study.settings, *pilot.study.settings} - set(PATIENCE))
-            if study.settings.get(name) != pilot.study.settings.get(name)
-        ),
+        other_settings=tuple(name for name in settings if study.settings.get(name) != pilot.study.settings.get(name)),
         duration_s=duration_s,
         guest=pilot.guest,
     )

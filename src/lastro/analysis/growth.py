@@ -96,14 +96,11 @@ def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
     if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
         return Growths(sized, (), ())
     sizes = _sizes(report, sized)
-    return Growths(
-        sized,
-        others,
-        tuple(
-            GrowthRow(levels, tuple(_growth(rows, sized, sizes, view) for view in report.views))
-            for levels, rows in report.by_levels(others).items()
-        ),
-    )
+    grown = [
+        GrowthRow(levels, tuple(_growth(rows, sized, sizes, view) for view in report.views))
+        for levels, rows in report.by_levels(others).items()
+    ]
+    return Growths(sized, others, tuple(grown))
 
 
 def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:

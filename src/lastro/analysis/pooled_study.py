@@ -186,26 +186,20 @@ def _effect(
 ) -> PooledEffect:
     """Return the effect on a metric; `compared` is (factor, level, reference level)."""
     factor, level, reference = compared
-    effect = PooledEffect(metric, factor, str(level), str(reference), ())
+    names = (factor, str(level), str(reference))
     sides: list[Levels] = [{factor: (level,)}, {factor: (reference,)}]
     try:
         cells = HostCells(reports, metric.name, estimator)
         (of, to), strata, all_strata = cells.sides(sides, {})
     except Untestable as untestable:
         nowhere = tuple(HostEffect(at, None, None, untestable.why) for at in range(len(reports)))
-        return replace(effect, hosts=nowhere, absent_because=untestable.why)
+        return PooledEffect(metric, *names, nowhere, absent_because=untestable.why)
     hosts = cells.on_each(of, to)
     measured = [host.effect for host in hosts if host.effect is not None]
     pooled = cells.pooled(hosts)
-    return replace(
-        effect,
-        hosts=hosts,
-        strata=strata,
-        all_strata=all_strata,
-        pooled=pooled,
-        between_hosts=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
-        absent_because=() if pooled else (too_few_hosts(len(measured)),),
-    )
+    between = _between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None
+    why = () if pooled else (too_few_hosts(len(measured)),)
+    return PooledEffect(metric, *names, hosts, strata, all_strata, pooled, between, why)
 
 
 def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Estimate:

@@ -105,10 +105,7 @@ def surest_variant(decision: SlaDecision, platform: str) -> int | None:
 
 
 def decide_suite(
-    reports: Mapping[str, CampaignResults],
-    levels: Sequence[str],
-    weights: Mapping[str, float],
-    confidence: float,
+    reports: Mapping[str, CampaignResults], levels: Sequence[str], weights: Mapping[str, float], confidence: float
 ) -> SuiteDecision:
     """Compare the candidates over these studies, {name of the study: its results}.
 
@@ -139,11 +136,10 @@ def decide_suite(
         question = SlaQuestion(tuple(by_study[name]), factors=(PLATFORM,), confidence=1 - alpha)
         decisions.append(decide_if_possible(report, question))
     scores = score(studies, len(names), reference, alpha_of(confidence))
+    in_columns = zip(used.items(), studies, scores.goodness, decisions, strict=True)
     columns = tuple(
         SuiteColumn(name, _directed_metric(report), study.weight, goodness, decision)
-        for (name, report), study, goodness, decision in zip(
-            used.items(), studies, scores.goodness, decisions, strict=True
-        )
+        for (name, report), study, goodness, decision in in_columns
     )
     return SuiteDecision(tuple(names), reference, columns, scores.scores, scores.best, left_out, confidence)
 

@@ -36,9 +36,8 @@ class TrialOrder:
 
     def variance_factor(self, cell: Cell) -> float:
         """Return the factor by which the variance of a cell's mean exceeds that of a mean of independent trials."""
-        return variance_factor(
-            self.autocorrelation.lag1, [self.places[point.trial, point.attempt] for point in cell.points]
-        )
+        places = [self.places[point.trial, point.attempt] for point in cell.points]
+        return variance_factor(self.autocorrelation.lag1, places)
 
 
 def trial_order(view: MetricView) -> TrialOrder | None:

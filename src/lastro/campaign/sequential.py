@@ -44,11 +44,8 @@ def decision(store: Store) -> StoppingDecision:
     study = store.study
     rule = StoppingRule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
-    return decide_to_stop(
-        rule,
-        study.design.replicates,
-        half_widths(study, treatments, split_blocks(store.attempts(), store.segments())[0]),
-    )
+    attempts, _ = split_blocks(store.attempts(), store.segments())
+    return decide_to_stop(rule, study.design.replicates, half_widths(study, treatments, attempts))
 
 
 def is_finished(store: Store) -> bool:

@@ -109,12 +109,9 @@ def blocks_needed(
         return float(narrow_as_shown(blocks).prod())
 
     least = [least_blocks(all_narrow, assurance, 2, MOST) for assurance in assurances]
-    return BlocksNeeded(
-        tuple(
-            SufficientBlocks(blocks, assurance, all_narrow(blocks or MOST))
-            for blocks, assurance in zip(least, assurances, strict=True)
-        ),
-        least_blocks(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2, 2, MOST),
-        least_blocks(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2, 2, MOST),
-        int(narrow_as_shown(least[0] or MOST).argmin()),
-    )
+    enough = [
+        SufficientBlocks(n, assurance, all_narrow(n or MOST)) for n, assurance in zip(least, assurances, strict=True)
+    ]
+    low = least_blocks(lambda blocks: float(narrow_on_average(blocks).min()), (1 - probable) / 2, 2, MOST)
+    high = least_blocks(lambda blocks: float(narrow_on_average(blocks).prod()), (1 + probable) / 2, 2, MOST)
+    return BlocksNeeded(tuple(enough), low, high, int(narrow_as_shown(least[0] or MOST).argmin()))

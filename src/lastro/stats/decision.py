@@ -252,26 +252,19 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     violates = {at: max(1 - odds[at].holds, least) for at in known if _has_chance(odds[at], alpha)}
     accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
-    recommended = next((at for at in order if at in accepted), None)
+    in_order = tuple(at for at in order if at in accepted)
+    recommended = next(iter(in_order), None)
     alike, alike_less, saving = tuple[int, ...](), tuple[TailOdds, ...](), 0.0
     cheaper = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
-        alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
+        alike = tuple(at for at in in_order if less.get(at, 0.0) > alpha)
         alike_less = tuple(TailOdds(less[at], _tails(costs[:, at] - costs[:, recommended])) for at in alike)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
-        own, least_cost = costs[:, recommended], costs[:, [at for at in order if at in accepted]].min(axis=1)
+        own, least_cost = costs[:, recommended], costs[:, in_order].min(axis=1)
         saving = float((1 - least_cost / own).mean()) if (own > 0).all() else 0.0
-    return Choice(
-        odds,
-        tuple(at for at in order if at in accepted),
-        tuple(at for at in order if at in rejected),
-        recommended,
-        alike,
-        cheaper,
-        saving,
-        alike_less,
-    )
+    rejected_in_order = tuple(at for at in order if at in rejected)
+    return Choice(odds, in_order, rejected_in_order, recommended, alike, cheaper, saving, alike_less)
 
 
 def _has_chance(odds: CandidateOdds, alpha: float) -> bool:

@@ -67,9 +67,8 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
 
 def _judge_planned(tested: Sequence[CellEstimate], confidence: float) -> list[EstimateTest]:
     """Test each estimate by the distribution of the largest |t| of all of them."""
-    family = Family(
-        [estimate.error_direction for estimate in tested if estimate.error and estimate.error_direction is not None]
-    )
+    directions = (estimate.error_direction for estimate in tested if estimate.error)
+    family = Family([direction for direction in directions if direction is not None])
     judged = []
     for estimate in tested:
         p = _p(estimate)

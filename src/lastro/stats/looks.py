@@ -56,9 +56,8 @@ def take_look(
             chance = _chance_of_acceptance(choice.odds[at].holds, fraction, alpha / n_candidates)
             if at not in gone and chance < _FUTILE:
                 dropped.append(DroppedCandidate(at, "futile", chance))
-    return choice, LookState(
-        fractions, frozenset(choice.accepted), frozenset(choice.rejected), (*before.dropped, *dropped)
-    )
+    accepted, rejected = frozenset(choice.accepted), frozenset(choice.rejected)
+    return choice, LookState(fractions, accepted, rejected, (*before.dropped, *dropped))
 
 
 def is_decision_made(choice: Choice, settled: LookState) -> bool:

@@ -114,9 +114,8 @@ def judge_by(
     n_blocks = sum(len(report.blocks) for report in reports)
     tested = [_test_or_stand_in(claim, reports, effects, n_blocks) for claim in claims.claims]
     adjusted = holm([judgement.p for judgement in tested])
-    return tuple(
-        _with_verdict(judgement, p, reports[0], n_blocks) for judgement, p in zip(tested, adjusted, strict=True)
-    )
+    with_p = zip(tested, adjusted, strict=True)
+    return tuple(_with_verdict(judgement, p, reports[0], n_blocks) for judgement, p in with_p)
 
 
 def _test_or_stand_in(

@@ -47,6 +47,11 @@ EQUIVALENCE = VerdictWords(
 )
 
 
+def ends_of(at_least: float | None, at_most: float | None) -> tuple[float, float]:
+    """Return both bounds of a range; infinite for None."""
+    return -math.inf if at_least is None else at_least, math.inf if at_most is None else at_most
+
+
 class Statement(FrozenTable):
     """What a claim states about a metric under the conditions `at`. Each kind is a subclass in a separate module.
 
@@ -203,10 +208,7 @@ class PublishedFigure(FrozenTable):
         if self.tolerance is not None:
             _, figure = self.judged
             return figure - self.tolerance, figure + self.tolerance
-        return (
-            -math.inf if self.at_least is None else self.at_least,
-            math.inf if self.at_most is None else self.at_most,
-        )
+        return ends_of(self.at_least, self.at_most)
 
 
 _FIGURES = ("ratio", "share", "at_least", "at_most", "difference")

@@ -11,7 +11,7 @@ from pydantic import Field
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, level, without_common
 from lastro.analysis.claims.check import check_unit
-from lastro.analysis.claims.claim import BOTH_WAYS, Claim, MeanAt, OverConditions, PublishedMark, VerdictWords
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, MeanAt, OverConditions, PublishedMark, VerdictWords, ends_of
 from lastro.stats.notes import N_, Note, Numeral
 from lastro.study.model import Study
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
@@ -37,10 +37,7 @@ class Absolute(OverConditions):
     def limits(self) -> tuple[float, float]:
         if self.value is not None:
             return self.value - (self.tolerance or 0.0), self.value + (self.tolerance or 0.0)
-        return (
-            -math.inf if self.at_least is None else self.at_least,
-            math.inf if self.at_most is None else self.at_most,
-        )
+        return ends_of(self.at_least, self.at_most)
 
     def check(self, claim: Claim, study: Study) -> None:
         given = [name for name in ("value", "at_most", "at_least") if getattr(self, name) is not None]
