@@ -198,7 +198,9 @@ def _cells(
 
 
 def _added_marks(trials: _Trials, n: int, ratio: Estimate | None, most: int, n_in_second_mode: int) -> Iterator[Mark]:
-    """Yield the marks that the analysis adds to a cell of `n` values; `most` is that of its treatment or baseline."""
+    """Yield the marks that the analysis adds to a cell of `n` values, of which `n_in_second_mode` are in a second mode.
+
+    `most` is the number of values of its treatment or of its baseline, whichever has more."""
     # A paired ratio has only the blocks with a trial of both.
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")

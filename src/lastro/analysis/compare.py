@@ -139,7 +139,7 @@ def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
 
 
 def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tuple[Metric, ...]:
-    """Return the metrics with these names, by default those of both studies. Raises: InputError if they differ."""
+    """Return the metrics with these names, by default those of both studies. Raises: InputError without one."""
     known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
     common = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:

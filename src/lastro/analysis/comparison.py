@@ -234,7 +234,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """ "regressed" if any cell regressed, else "undecided" if any is, else "shown"; empty without a gate."""
+        """The outcome: "regressed" if any cell is, else "undecided" if any is, else "shown"; empty without a gate."""
         if self.margins is None:
             return ""
         if self.regressions:

@@ -236,6 +236,8 @@ class Undecidable(InputError):
 
 def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
     """Return the answer to the question in the study file; None as for `decide_if_possible`."""
+    if not report.study.sla:  # a stored study's other tables may name what this campaign does not measure
+        return None
     return decide_if_possible(report, SlaQuestion.of_study(report), judge)
 
 

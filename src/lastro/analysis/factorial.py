@@ -71,7 +71,7 @@ def _reason_for_none(data: MetricValues) -> Note | None:
 def _highest_order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    Order 1 is main effects only. The order is at most two if cells are missing: others need more cells."""
+    Order 1 is main effects only. If cells are missing, it is at most two: higher orders have too few."""
     highest, df = len(data.factors) if data.complete else min(2, len(data.factors)), 0
     for order in range(1, highest + 1):
         for group in combinations(data.factors, order):

@@ -113,7 +113,7 @@ class GatePlan:
         The power is 80 % in each cell. The number is None above 1,000. Metrics of unknown noise are absent."""
         cells = by_key((cell.metric.name, cell) for cell in reversed(self._kinds_of_noise))
         return {
-            metric.name: least_blocks(partial(self._finds_twice, cells[metric.name]), True, 2)
+            metric.name: least_blocks(partial(self._finds_twice, cells[metric.name]), 1.0, 2)
             for metric in self.metrics
             if metric.name in cells
         }

@@ -152,7 +152,7 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 class MemberDifferences:
     """The facts in which the campaigns of a report differ, and the treatments that they have in common.
 
-    `differing` is {fact: its value in each campaign} of the facts that have names (`host_facts.named_facts`). `more`
+    `differing` is {fact: its value in each campaign} of the facts that have names (`named_facts`). `more`
     has the dotted paths of all other facts that differ. `links` are the treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]

@@ -1,8 +1,6 @@
 """Compute noise floors and the spread between campaigns from A/A campaigns, and read those that a campaign has stored.
 
-The spread is between campaigns in which nothing changed. Pure.
-
-A campaign stores the noise floors that apply to it in this format:
+The spread is between campaigns in which nothing changed. A campaign stores its noise floors in this format:
 
     format       `stats.noise_floor.FORMAT`; others are not read
     directory    of the A/A campaign; at_utc, when its floors were computed
@@ -14,7 +12,9 @@ A campaign stores the noise floors that apply to it in this format:
                  when the first and the last of them began, spreads: {metric: the standard deviation of the campaigns'
                  means, as a fraction}}
     guest        the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`; null
-                 for a real host"""
+                 for a real host
+
+Pure."""
 
 from __future__ import annotations
 
@@ -224,4 +224,5 @@ def between_dict(between: BetweenCampaigns | None) -> dict[str, Any] | None:
     if between is None:
         return None
     spreads = {name: of_metric.spread for name, of_metric in between.spreads.items()}
-    return {**{key: getattr(between, key) for key in ("campaigns", "first_utc", "last_utc")}, "spreads": spreads}
+    began = {"first_utc": between.first_utc, "last_utc": between.last_utc}
+    return {"campaigns": between.campaigns, **began, "spreads": spreads}

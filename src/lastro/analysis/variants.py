@@ -183,7 +183,7 @@ def _pairs(report: CampaignResults, view: MetricView) -> tuple[str, list[Variant
             continue
         for variant, row in by_variant.items():
             label, missing = " · ".join(str(row.treatment.levels[name]) for name in shown), None
-            for name, side in ((reference, base), (variant, row)):
+            for name, side in ((reference, base), (variant, row)):  # the variant's own reason replaces the reference's
                 cell = view.of(side)
                 if not cell.points or cell.bounded:
                     missing = name, "bounded" if cell.bounded else side.reason or side.status

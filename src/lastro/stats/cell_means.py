@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,16 @@ class MeanDraws:
         # The residuals of a trial are correlated between metrics, and so are the errors of their means.
         plain = self._rng.standard_normal((len(metrics), *size))
         self._errors = np.einsum("ij,jabc->iabc", mixing, plain)
-        self.of = cache(self.draw)
+        self._drawn: dict[int, tuple[Floats, Floats]] = {}
+
+    def of(self, metric: int) -> tuple[Floats, Floats]:
+        """Return the draws of the means of the metric with this index, and those of one more trial."""
+        if metric not in self._drawn:
+            self._drawn[metric] = self.draw(metric)
+        return self._drawn[metric]
 
     def draw(self, metric: int) -> tuple[Floats, Floats]:
-        """Draw the means of the metric with the index `metric`, and one more trial; `of` returns the same each time."""
+        """Draw what `of` returns."""
         return self._fits[metric].draw(self._errors[metric], self._rng)
 
     def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:

@@ -254,7 +254,9 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     in_order = tuple(at for at in order if at in accepted)
     recommended = next(iter(in_order), None)
-    alike, alike_less, saving = tuple[int, ...](), tuple[TailOdds, ...](), 0.0
+    alike: tuple[int, ...] = ()
+    alike_less: tuple[TailOdds, ...] = ()
+    saving = 0.0
     cheaper = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}

@@ -224,6 +224,8 @@ def describe_bounded(
     values[i] + widths[i] (interval censoring): the interval then covers both the interval of the lower ends and the
     interval of the upper ends. Raises: ValueError without values, or if the sequences differ in length."""
     n_bounded = sum(is_bound for _, is_bound in zip(values, bounded, strict=True))
+    if widths and len(widths) != len(values):
+        raise ValueError(f"{len(widths)} widths of {len(values)} values")
     summary = describe(values, confidence, step, non_negative=non_negative)
     lower = summary.interval
     if n_bounded:

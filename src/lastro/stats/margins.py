@@ -5,10 +5,10 @@ Source: Sasabuchi, Biometrika 67 (1980) 429-439, and Hauschke, Kieser, Diletti a
 may differ, and the degrees of freedom are Satterthwaite's at r (Tamhane and Logan, J. Biopharm. Stat. 14 (2004)
 843-856). Fieller's interval is the inversion of this test: the ratios r that the test does not reject.
 
-The gate tests B - l A against zero with Student's t, where l is the limit, such as 1.05. If the true ratio
-of the means is r, t has a noncentral distribution. The power is averaged over two unknowns: the true spread (a scaled
-inverse chi-square distribution), and the ratio of the variances that A and B will show (an F distribution), on which
-Welch's degrees of freedom depend. Without the second average, a true power of 60 % would be stated as 80 %, with three
+The gate tests B - l A against zero with Student's t, where l is the limit, such as 1.05. If the true ratio of the means
+is r, t has a noncentral distribution. The power is averaged over two unknowns: the true spread (a scaled inverse
+chi-square distribution), and the ratio of the variances that A and B will show (an F distribution), on which Welch's
+degrees of freedom depend. Without the second average, a true power of 60 % would be stated as 80 %, with three
 trials and nine cells. On average over campaigns, the true power is the stated one or slightly more (84 % for 80 %, with
 three trials of each); tests/known/test_gate_power.py simulates this.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import lastro.results.samples as samples
 from lastro.analysis.remarks import ALIASED, FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, Mark
 from lastro.analysis.remarks import KINDS as KNOWN
-from lastro.results import samples
 from lastro.stats.notes import N_
 from lastro.words.language import Language
 

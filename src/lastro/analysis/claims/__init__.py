@@ -212,7 +212,7 @@ _LOWER_BOUND = N_(
 
 
 def _farthest_off(claim: Claim, effects: ClaimEffects) -> ClaimContrast | None:
-    """Return the part that agrees least with the published figure, by intervals outside first; None if all agree."""
+    """Return the part that agrees least with the published figure; None if all agree. One outside comes first."""
     low, high = tolerated(claim)
 
     def distance(part: ClaimContrast) -> tuple[bool, float]:

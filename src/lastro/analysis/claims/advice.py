@@ -149,8 +149,9 @@ def verdicts_by_blocks(claims: Claims, data: CampaignData) -> tuple[VerdictsAfte
         numbers = [numbers[round(at * step)] for at in range(_MOST_SHOWN)]
     after = []
     for n in numbers:
-        attempts = [attempt for attempt in data.attempts if attempt.block in blocks[:n]]
-        trials = [trial for trial in data.trials if trial.block in blocks[:n]]
+        first = {*blocks[:n]}
+        attempts = [attempt for attempt in data.attempts if attempt.block in first]
+        trials = [trial for trial in data.trials if trial.block in first]
         report = build_report(replace(data, attempts=attempts, trials=trials), all_metrics=True)
         after.append(VerdictsAfter(n, judge(claims, report)))
     return tuple(after)

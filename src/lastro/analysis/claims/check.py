@@ -1,6 +1,6 @@
 """Check a claim against its study: names, sides, figures and their units, which pydantic cannot check.
 
-Levels may be unknown."""
+Levels of a claim need not be in the study."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _check_published(claim: Claim, study: Study) -> None:
         raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")
-    both = (published.ratio and published.ratio - 1, published.difference)
+    both = (None if published.ratio is None else published.ratio - 1, published.difference)
     effects = [effect for effect in both if effect is not None]
     is_share = published.share is not None
     largest = 1.0 if is_share else abs(next(iter(effects), 0.0))
