@@ -146,7 +146,8 @@ class SlaAnswer(_TextView):
         rows = []
         for candidate in self.document["candidates"]:
             cost = candidate["cost"] or {}
-            rows.append((*map(candidate.get, ("label", "verdict", "holds")), *map(cost.get, ("value", "low", "high"))))
+            said = candidate["label"], candidate["verdict"], candidate["holds"]
+            rows.append((*said, *map(cost.get, ("value", "low", "high"))))
         return Columns.of(_CANDIDATES, rows)
 
     def _blocks(self) -> Iterator[Block]:

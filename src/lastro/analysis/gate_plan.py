@@ -101,7 +101,9 @@ class GatePlan:
         """The power with the number of blocks of the study, and with 5, 10, 20 and 40 blocks, in ascending order."""
 
         def power(n: int) -> GatePower:
-            median, noisiest = (self._least_found(cell, n) for cell in (self.median, self.noisiest))
+            cells = self.median, self.noisiest
+            found = [cell.precision(n).least_found(self._margin(cell), self._alpha) for cell in cells]
+            median, noisiest = (math.inf if loss is None else loss for loss in found)
             return GatePower(n, median, noisiest, self._shown(n), self.duration_s(n))
 
         return tuple(map(power, sorted({*_BLOCKS, self.replicates} - {1})))
@@ -139,11 +141,6 @@ class GatePlan:
     def _kinds_of_noise(self) -> dict[Noise, int]:
         """{noise: the number of cells with this noise}; all cells of a metric with assumed noise share one."""
         return Counter(replace(cell, treatment="") for cell in self.cells)
-
-    def _least_found(self, cell: Noise, blocks: int) -> float:
-        """Return the least loss that the gate finds in a cell; infinite if it may miss a loss of any size."""
-        loss = cell.precision(blocks).least_found(self._margin(cell), self._alpha)
-        return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
         """Return whether the gate detects a loss of twice the margin in each of these cells with a power of 80 %."""

@@ -178,7 +178,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         provenance=facts.provenance | common_provenance([row.provenance for row in facts.testbeds.values()]),
         guest=MeasuredIn.of_data(
             cleaned_provenance(data.provenance, clean),
-            [replace(member, provenance=cleaned_provenance(member.provenance, clean)) for member in data.members],
+            [replace(each, provenance=cleaned_provenance(each.provenance, clean)) for each in data.members],
         ),
     )
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,11 +213,8 @@ def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, 
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
-    if scenario_of(study).needs_root and (why := facts.low_priority()):
-        say(
-            f"Lastro itself has a low priority ({why}): what keeps the CPUs busy delays its commands, and trials may be"
-            " invalid or take long; run it without nice, and `echo 0 >/proc/self/autogroup` resets that of a session"
-        )
+    if scenario_of(study).needs_root:
+        _warn_of_low_priority()
     display = ProgressBar if sys.stderr.isatty() else PlainProgress
     observer = display(total, counts["valid"] + counts["invalid"], headline, place)
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
@@ -232,6 +229,16 @@ def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, 
         _log_stop(store, "stopped", error.message)
         raise
     store.log(utc_now(), "finished", _progress_text(store))
+
+
+@cache
+def _warn_of_low_priority() -> None:
+    """Say it if Lastro itself has a low priority, once for all campaigns of this process."""
+    if why := facts.low_priority():
+        say(
+            f"Lastro itself has a low priority ({why}): what keeps the CPUs busy delays its commands, and trials may be"
+            " invalid or take long; run it without nice, and `echo 0 >/proc/self/autogroup` resets that of a session"
+        )
 
 
 def _log_stop(store: Store, event: str, text: str) -> None:

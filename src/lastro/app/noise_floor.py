@@ -64,19 +64,20 @@ def run(
         plans = guests_to_boot(file, guest_names(aa))
         emulated = min(len(plans), max(emulated, sum(map(surely_emulated, plans))))
 
+    treatments, blocks = design.treatments(aa), aa.design.replicates
+
     def expected_s(n_treatments: int) -> float:
         return forecast(aa, scenario_class, treatments[:n_treatments], emulated=emulated).total_s
 
-    treatments, blocks = design.treatments(aa), aa.design.replicates
     fitting = len(treatments)
     while not everything and fitting > 1 and expected_s(fitting) > SHORT_S:
         fitting -= 1
     words = f"A/A campaign: {fitting} of {len(treatments)} baseline treatments, {blocks} blocks"
     more = "" if fitting == len(treatments) else " (--all runs all of them)"
     took = human_duration(expected_s(fitting))
-    aa = aa if fitting == len(treatments) else first_treatments(aa, fitting)
+    shortened = aa if fitting == len(treatments) else first_treatments(aa, fitting)
     say(f"{words}, {fitting * blocks} trials, about {took}{more}; in {directory}")
-    campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
+    campaigns.begin(directory, shortened, wait=wait, file=file, marks={MARK: study.name})
 
 
 def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:

@@ -119,8 +119,7 @@ def _probe(
         availability = [scenario.availability_at(study.config(treatment.levels)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         took_s += pool.spared_s - scenario.testbed.session.built_s if pool else 0.0
-        places = [place for place in scenario.guests.values() or [scenario] if place.needs_root]
-        guests = [place.testbed.guest for place in places]
+        guests = [here.testbed.guest for here in scenario.guests.values() or [scenario] if here.needs_root]
         return availability, took_s, sum(guest is not None and guest["emulated"] for guest in guests)
 
 

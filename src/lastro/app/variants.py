@@ -49,8 +49,8 @@ def study_of(plan: VariantOptions) -> Study:
         if plan.metric not in known:
             raise InputError(f"--metric: the study does not measure {plan.metric}", did_you_mean(plan.metric, known))
         study = replace(study, metrics=(*study.metrics, known[plan.metric]))
-    most = _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
-    blocks = plan.blocks or most
+    usual_blocks = _MOST_UNTIL_DECIDED if plan.until_decided else max(FEWEST_BLOCKS, study.design.most_blocks)
+    blocks = plan.blocks or usual_blocks
     if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
         raise InputError(f"--blocks {blocks} is not possible", f"give at least {FEWEST_BLOCKS}")
     first = FEWEST_BLOCKS if plan.until_decided else blocks

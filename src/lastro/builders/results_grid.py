@@ -42,14 +42,11 @@ def results_grid(content: Content, rows: Sequence[Row] | None) -> Grid:
         GridCell(((Span("n"),),), head=True, right=True),
         *(_heading(view, say) for view in report.views),
     )
-    return Grid(
-        head,
-        tuple(_rows(content, shown, hoisted, len(head))),
-        tuple(table_with_place(table, report, say) for table in tables),
-        note=" ".join(explanations(report, say)),
-        legend=(*remarks_on_ratios(report, say), *marks),
-        summary=say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else "",
-    )
+    rows = tuple(_rows(content, shown, hoisted, len(head)))
+    placed = tuple(table_with_place(table, report, say) for table in tables)
+    note, legend = " ".join(explanations(report, say)), (*remarks_on_ratios(report, say), *marks)
+    summary = say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else ""
+    return Grid(head, rows, placed, note=note, legend=legend, summary=summary)
 
 
 def _heading(view: MetricView, say: Language) -> GridCell:

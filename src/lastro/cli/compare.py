@@ -90,7 +90,7 @@ def _check_options(args: argparse.Namespace) -> None:
         try:
             stats.append(directory.stat())
         except FileNotFoundError:
-            return  # opening the campaign reports what is missing
+            return  # opening the campaign, which comes next, reports what is missing
         except (OSError, ValueError) as error:
             words = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error

@@ -99,8 +99,6 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.decision import SlaQuestion, decide
     from lastro.builders.data.decision import document
     from lastro.builders.decision import decision_blocks
-    from lastro.builders.page_figures import draw_figures
-    from lastro.figures import decision_plan
 
     confidences = [text for text in args.require if text.strip()[:1].isdigit()]
     if len(confidences) > 1:
@@ -121,6 +119,9 @@ def run(args: argparse.Namespace) -> int:
     say = language(args.lang)
     figures: tuple[Figure, ...] = ()
     if args.format == "html":
+        from lastro.builders.page_figures import draw_figures
+        from lastro.figures import decision_plan
+
         figures = draw_figures([decision_plan(lambda: decision, say)]).of("decision")
     recommended = papers.recommended_by(report.study.name)
     _write_decision(args, partial(document, decision), decision_blocks(decision, say, recommended, figures))

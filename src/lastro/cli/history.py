@@ -82,10 +82,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app import histories
-    from lastro.builders.data.history import campaigns_document, junit
-    from lastro.builders.data.prometheus import openmetrics, prometheus
-    from lastro.builders.history import list_blocks
-    from lastro.results.history import read_history
 
     _check_options(args)
     match args.action:
@@ -93,6 +89,10 @@ def run(args: argparse.Namespace) -> int:
             added, known = histories.add(args.history, [Path(name) for name in args.names], args.label)
             print(f"{args.history}: {added} added" + (f", {known} known already" if known else ""))
         case "list":
+            from lastro.builders.data.history import campaigns_document
+            from lastro.builders.history import list_blocks
+            from lastro.results.history import read_history
+
             history = read_history(args.history)
             as_json, as_text = partial(campaigns_document, history), partial(list_blocks, history)
             print_answer(args, as_json, as_text, everything=args.all)
@@ -102,10 +102,14 @@ def run(args: argparse.Namespace) -> int:
         case "check":
             report = _report(args)
             if args.junit:
+                from lastro.builders.data.history import junit
+
                 write_file(args.junit, junit(report))
             _write_report(args, report, details=False)
             return ALARM if report.alarms else 0
         case "export":
+            from lastro.builders.data.prometheus import openmetrics, prometheus
+
             text = openmetrics if args.format == "openmetrics" else prometheus
             write_output(args.output, text(_report(args)))
         case action:

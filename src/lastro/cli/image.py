@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> None:
     from lastro.app.hosts import announce_builds, image_of
     from lastro.app.waiting import wait_reporter
     from lastro.host.ledger import session
-    from lastro.host.testbed_file import GUEST, load
-    from lastro.image import guest_host, manifest
+    from lastro.image import manifest
     from lastro.units import human_bytes
 
     require_root("image")
@@ -56,6 +55,9 @@ def run(args: argparse.Namespace) -> None:
     with session("building the root filesystem", wait=wait_reporter(args.wait)) as host_session:
         image = image_of(host_session, snapshot=args.snapshot)
         if args.guest:
+            from lastro.host.testbed_file import GUEST, load
+            from lastro.image import guest_host
+
             plan = load(Path(GUEST)).guest
             assert plan is not None, "the word stands for a guest"
             announce_builds(host_session, image, [plan])

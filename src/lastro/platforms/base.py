@@ -170,9 +170,7 @@ class Instance:
             testbed.apparatus.instances.add(cgroup)
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the command line for the host that runs `argv` inside the instance, and passes on standard input.
-
-        Raises: NotImplementedError for a class that neither passes `enter` nor defines `wrap`."""
+        """Return the command line for the host that runs `argv` inside the instance, and passes on standard input."""
         if not self.enter:  # the command would run on the host
             raise NotImplementedError(f"{type(self).__name__}: pass `enter`, or define `wrap`")
         return [*self.enter, *argv]

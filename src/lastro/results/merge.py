@@ -103,20 +103,18 @@ def _not_one_study(first: CampaignData, other: CampaignData, what: str, of_first
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     """Yield (what differs, its value in a, its value in b) for two studies; levels and replicates may differ."""
-    of_a, of_b = _identity(a), _identity(b)
-    for what in dict.fromkeys([*of_a, *of_b]):
-        if of_a.get(what) != of_b.get(what):
-            yield what, str(of_a.get(what, "not set")), str(of_b.get(what, "not set"))
+    settings = [name for name in dict.fromkeys([*a.constants, *b.constants]) if name not in PATIENCE]
+    of_a, of_b = _identity(a, settings), _identity(b, settings)
+    yield from ((what, str(value), str(of_b[what])) for what, value in of_a.items() if value != of_b[what])
 
 
-def _identity(study: Study) -> dict[str, Any]:
+def _identity(study: Study, settings: Iterable[str]) -> dict[str, Any]:
     """Return {name of a property: its value}, of the properties in which campaigns of one study must agree."""
-    settings = {name: value for name, value in study.constants.items() if name not in PATIENCE}
     return {
         "the study name": study.name,
         "the study scenario": study.scenario,
         "the list of factors": ", ".join(factor.name for factor in study.factors),
-        **{f"the setting {name}": value for name, value in settings.items()},
+        **{f"the setting {name}": study.constants.get(name, "not set") for name in settings},
         "the list of metrics": ", ".join(metric.name for metric in study.metrics),
         "the list of factors of the baseline": ", ".join(sorted(study.design.baseline)) or "none",
         "the confidence": study.design.confidence,

@@ -80,7 +80,7 @@ class StoreReader:
         return value
 
     def _noted(self, key: str, also: str = "") -> Any:
-        """Return the value of a key in table meta, or of the first row of the query `also`; None if there is none."""
+        """Return the value of a key in table meta, or of the first row that `also` ("UNION ALL ...") adds, or None."""
         for name, value in self._query(f"SELECT key, value FROM meta WHERE key = ? {also}", key):
             try:
                 return META[key](value)

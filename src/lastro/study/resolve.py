@@ -253,9 +253,12 @@ def _design(
         _check_sequential(file, metrics, problems)
     else:
         _reject_sequential_keys(file, problems)
-    least = LEAST_BLOCKS if sequential else 1
-    result = Design(**design.model_dump() | {"baseline": baseline, "replicates": max(design.replicates, least)})
-    result = replace(result, precise_metrics=tuple(design.precise_metrics))
+    checked = {
+        "baseline": baseline,
+        "replicates": max(design.replicates, LEAST_BLOCKS if sequential else 1),
+        "precise_metrics": tuple(design.precise_metrics),
+    }
+    result = Design(**design.model_dump() | checked)  # fields of DesignTable have the names of those of Design
     key = "allocation" if design.allocation == "adaptive" else "stopping"
     if key == "stopping" and design.stopping != "decided":
         return result

@@ -37,9 +37,8 @@ class Recovery(Statement):
         loss = next((other.published.ratio for other in others if other.published and self._is_loss(other)), None)
         if claim.published is None or claim.published.share is None or ideal is None or loss is None:
             return None
-        return PublishedMark(
-            claim, {**self.at, **self.protected}, ideal * (loss + claim.published.share * (1 - loss)), "", relative=True
-        )
+        value = ideal * (loss + claim.published.share * (1 - loss))
+        return PublishedMark(claim, {**self.at, **self.protected}, value, "", relative=True)
 
     def _is_loss(self, claim: Claim) -> bool:
         """Return whether a claim compares `without` with `ideal`, in the metric and conditions of this statement."""
