@@ -70,7 +70,7 @@ class Cell:
 
     @property
     def bounded(self) -> int:
-        """The number of values that are only lower bounds; no statistic may treat them as exact."""
+        """The number of values that are only lower bounds; no printed statistic treats them as exact."""
         return sum(point.at_least for point in self.points)
 
 

@@ -33,7 +33,7 @@ class Vxlan(SeparableLinks, BatchLinks):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        # By end of a link; for a part of the links, `_ends_on_host` may choose other hosts.
+        # {end of a link: its host}, of all links: by some of them alone, `_ends_on_host` could place an end elsewhere.
         self._host_of: dict[str, int] = {}
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:

@@ -35,18 +35,19 @@ def results_grid(content: Content, rows: Sequence[Row] | None) -> Grid:
         (Span(say(kind), "warning", sign=f"{sign(kind)} {say(kind)}:"), Span(f" {meaning(kind, say)}"))
         for kind in report.kinds_of_marks
     ]
-    hoisted = max(0, len(report.varying) - 2) if many else 0
-    factors = [factor.name for factor in report.varying[hoisted:]] or [say("treatment")]
+    n_hoisted = max(0, len(report.varying) - 2) if many else 0  # factors that become headings of groups
+    factors = [factor.name for factor in report.varying[n_hoisted:]] or [say("treatment")]
     head = (
         *(GridCell(((Span(name),),), head=True) for name in factors),
         GridCell(((Span("n"),),), head=True, right=True),
         *(_heading(view, say) for view in report.views),
     )
-    rows = tuple(_rows(content, shown, hoisted, len(head)))
+    grid_rows = tuple(_rows(content, shown, n_hoisted, len(head)))
     placed = tuple(table_with_place(table, report, say) for table in tables)
-    note, legend = " ".join(explanations(report, say)), (*remarks_on_ratios(report, say), *marks)
+    note = " ".join(explanations(report, say))
     summary = say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else ""
-    return Grid(head, rows, placed, note=note, legend=legend, summary=summary)
+    remarks = tuple(remarks_on_ratios(report, say))
+    return Grid(head, grid_rows, placed, note=note, legend=(*remarks, *marks), summary=summary)
 
 
 def _heading(view: MetricView, say: Language) -> GridCell:

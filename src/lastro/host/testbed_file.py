@@ -68,8 +68,10 @@ def _home(value: Any) -> Any:
 
 
 def _memory(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value  # its type is refused after this check
     try:
-        n_bytes = parse_size_bytes(value) if isinstance(value, str) else _LEAST_MEMORY_BYTES
+        n_bytes = parse_size_bytes(value)
     except InputError as error:
         raise PydanticCustomError("memory", "is not a size, such as 2G") from error
     if n_bytes < _LEAST_MEMORY_BYTES:

@@ -53,10 +53,11 @@ def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
     `places` are the positions of the packets in the schedule. `early_ns` are the times at which they left, relative to
     the nominal schedule. With the true period, the packets that left on time deviate least from their schedule, so the
     search minimizes the width of their deviations."""
-    best, every = (low + high) / 2, math.ceil(len(places) / _MOST_SEARCHED)
-    places, early_ns = places[::every], early_ns[::every]
+    best, thin = (low + high) / 2, math.ceil(len(places) / _MOST_SEARCHED)  # only every `thin`-th packet is searched
+    places, early_ns = places[::thin], early_ns[::thin]
     if low >= high:
         return best
+    # Each round narrows the range to two of its twenty steps, a tenth, until the last packet's place is precise enough.
     rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _PRECISION_NS)))
     for _ in range(max(_ROUNDS, rounds)):
         slopes = np.linspace(low, high, _SLOPES)

@@ -102,12 +102,13 @@ class Cri(Containerd):
         )
 
     def _import_image(self) -> None:
-        """Copy the image into a snapshot, and name it as an image, unless an earlier campaign has done so."""
+        """Copy the image into a snapshot, and name it as an image, unless an earlier campaign has; wait for CRI."""
         super()._import_image()
         if self.image not in self.run("ctr images list --quiet").split():
             self.run("ctr images import -", stdin=image_archive(self._testbed.image.digest, self.image))
-        known = 'n=0; until crictl inspecti --quiet "$1" >/dev/null 2>&1; do [ $((n += 1)) -lt 100 ]; sleep 0.05; done'
-        self.run(known, self.image)
+        # `run` ends at a command that fails: here, the hundredth test.
+        listed = 'n=0; until crictl inspecti --quiet "$1" >/dev/null 2>&1; do [ $((n += 1)) -lt 100 ]; sleep 0.05; done'
+        self.run(listed, self.image)
 
 
 def image_archive(layer: str, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Platforms and their instances: containers, guests, or the bare host with a network namespace used only as a cable."""
+"""Platforms and their instances: containers, guests, or the bare host, where a network namespace only holds ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bare host: the root filesystem by chroot, the host's kernel, and one network namespace used only as a cable.
+"""The bare host: the root filesystem by chroot, the host's kernel, and a network namespace that only holds its ports.
 
 With `network=host`, processes of an instance are in the namespace of the DUT, and send by its network stack, as on a
 machine without virtualization. The instance's own network namespace exists, but is idle."""

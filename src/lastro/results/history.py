@@ -74,10 +74,11 @@ def add_remark(file: Path, remark: HistoryRemark) -> None:
 
 
 def _append(file: Path, table: str, rows: Mapping[str, HistoryPoint | HistoryRemark]) -> int:
+    """Append the rows {unique key: row} that a table does not have, and return their number."""
     require_own_directory(file.parent)
-    _exists(file)
+    _exists(file)  # else it cannot be a history
     with _KIND.store_errors(file), closing(_open_database(file, "mode=rwc")) as db, db.watched():
-        texts = [(once, json.dumps(asdict(each), sort_keys=True)) for once, each in rows.items()]
+        texts = [(key, json.dumps(asdict(row), sort_keys=True)) for key, row in rows.items()]
         db.execute("BEGIN IMMEDIATE")
         n = db.executemany(f"INSERT OR IGNORE INTO {table}(once, document) VALUES (?, ?)", texts).rowcount
         db.execute("COMMIT")

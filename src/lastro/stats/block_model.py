@@ -246,27 +246,29 @@ class _Fit:
 
     @classmethod
     def of(cls, values: Sequence[float], codes: _ValueCodes, step: float, grid: Floats) -> _Fit:
+        """Fit cell means and block effects by least squares; estimate each cell's noise from its residuals."""
         data = CentredValues.of(values)
-        index, rows, columns = codes.index, codes.cell, codes.block
-        table = np.zeros((len(index), int(columns.max()) + 1))
-        np.add.at(table, (rows, columns), 1)
+        index, cell_of, block_of = codes.index, codes.cell, codes.block  # the latter two of each value
+        table = np.zeros((len(index), int(block_of.max()) + 1))
+        np.add.at(table, (cell_of, block_of), 1)
         design = BlockColumns.of(table)
         counts, whiten = design.counts, design.whiten
-        sums = np.bincount(rows, weights=data.y)
-        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - table.T @ (sums / counts)))
+        sums = np.bincount(cell_of, weights=data.y)
+        effects = whiten @ (whiten.T @ (np.bincount(block_of, weights=data.y) - table.T @ (sums / counts)))
         means = (sums - table @ effects) / counts
-        residuals = data.y - means[rows] - effects[columns]
+        residuals = data.y - means[cell_of] - effects[block_of]
         df = len(values) - len(index) - whiten.shape[1]
         squares = sum_of_squares(residuals, len(values)) if df > 0 else 0.0
-        squares_of = np.zeros(len(index))
+        cell_squares = np.zeros(len(index))
         if squares:
-            squares_of += np.bincount(rows, weights=residuals**2, minlength=len(index))
-        variances, variance_df, residual_df = noise_of_cells(squares_of, design)
-        known = residual_df > ALIASED
-        of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
+            cell_squares += np.bincount(cell_of, weights=residuals**2, minlength=len(index))
+        variances, variance_df, residual_df = noise_of_cells(cell_squares, design)
+        has_own = residual_df > ALIASED
+        block_variance = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         return cls(
             index, means, design, effects, squares, df, data, variances, variance_df, residual_df,
-            squares_of[known] / residual_df[known], design.root(variances), of_blocks, np.full(len(index), step), grid,
+            cell_squares[has_own] / residual_df[has_own], design.root(variances), block_variance,
+            np.full(len(index), step), grid,
         )  # fmt: skip
 
     @property

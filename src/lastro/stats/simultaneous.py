@@ -153,7 +153,7 @@ class Pair:
         return max(high, 1 / low) - 1 if self.relative else max(abs(low), abs(high))
 
     def alike(self, share: float) -> bool:
-        """Return whether the means are equivalent: the interval lies within the fraction `share` of no difference."""
+        """Return whether, by the interval, neither mean exceeds the other by more than the fraction `share`."""
         return self.most <= (share if self.relative else share * self.scale)
 
     def blocks_to_decide(self, share: float, probability: float, least: int = 0) -> int | None:
@@ -186,8 +186,9 @@ class Pair:
         outlook = Outlook(self.distance, error, df, self.n_blocks, confidence)
 
         def rooms(half: Floats) -> Iterable[Room]:
-            """They differ beyond `half` of no difference, and are alike as far within the margin."""
-            both = abs(half - margin / 2) + margin / 2  # the larger of `half` and the rest of the margin
-            return (-math.inf, -both), (half - margin, margin - half), (both, math.inf)
+            """Return the ranges in which an estimate whose interval is ± `half` decides: differs, is alike, differs."""
+            alike = margin - half
+            differs = abs(half - margin / 2) + margin / 2  # the larger of `half` and `alike`: no range overlaps another
+            return (-math.inf, -differs), (-alike, alike), (differs, math.inf)
 
         return partial(outlook.lies_in, rooms)

@@ -93,10 +93,9 @@ class ChainScenario(on_chain.OnChain):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Return the runs that a trial needs for the ceiling, by plain forwarding, and for the chain's profile.
+        """Return the calibrations of a trial: plain forwarding for its ceiling, the undisturbed chain for its profile.
 
-        A treatment that only forwards needs no ceiling. The profile has the needs of the undisturbed chain; only
-        some isolations need it."""
+        A treatment that only forwards has no ceiling. Only isolations that limit by the profile require one."""
         wanted = cls.profile_run(config)
         if not on_chain.forwards_only(config):
             ceiling = cls.plain_forwarding(config)

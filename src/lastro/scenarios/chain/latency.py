@@ -43,8 +43,8 @@ class IdleByIrtt(Instrument):
         if not probed.trips_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
         reading = idle_reading(probed.trips_ms, probed.sent, Irtt.packet_bytes)
-        late = idle_reading(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements
-        measurements, remarks = without_own_lateness(reading.measurements, late)
+        sent_late = idle_reading(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements  # the same statistics
+        measurements, remarks = without_own_lateness(reading.measurements, sent_late)
         return Reading(
             measurements,
             reading.series,

@@ -203,6 +203,7 @@ def _request(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *
 
 
 def _require_whole(done: Completed, page: RequestedPage, endpoint: Endpoint | None) -> None:
+    # The last four words are the status and the length by curl, the hash and "-" by sha256sum.
     answer, wanted = done.text.split()[-4:-1], ["200", str(page.length_bytes), page.sha256]
     if done.returncode == 0 and answer == wanted:
         return
