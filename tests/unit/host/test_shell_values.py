@@ -174,9 +174,9 @@ _QUOTING = {"quote", "join", "quoted", "sysctl_lines", "_sh_command"}
 # numbers, and paths inside an instance. A new name here needs the same reason.
 _OWN = {
     "20 * _ANSWER_S", "NETNS_DIR / netns", "_LEVEL.of(self.chosen)", "_exit_message(done)", "chain", "client",
-    "command", "daemon", "file", "hop.bucket", "instance.netns", "kept", "kind.process", "load.timeout_s", "n_bytes",
+    "command", "file", "hop.bucket", "instance.netns", "kept", "kind.process", "load.timeout_s", "n_bytes",
     "name", "netns", "nonce", "number", "options", "owner", "pid", "port", "port.name", "program.name", "query",
-    "self._ports[daemon]", "self.answers", "self.home", "self.mac(port.name)", "self.netns", "self.place",
+    "self.answers", "self.home", "self.mac(port.name)", "self.netns", "self.place",
     "self.router.log", "self.size", "self.spec.role", "synced", "tap.link", "testbed.dut", "text.rstrip()", "through",
     "top", "tries",
 }  # fmt: skip
