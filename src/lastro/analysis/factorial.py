@@ -53,7 +53,7 @@ def _notes(data: MetricValues, order: int, anova: Anova) -> Iterator[Note]:
 
 
 def _reason_for_none(data: MetricValues) -> Note | None:
-    """Return why there is no analysis of variance; None if there is one."""
+    """Return the reason why no analysis of variance is possible; None if one is."""
     if not data.cells:
         return Note(N_("no valid value"))
     if not data.factors:

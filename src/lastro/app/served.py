@@ -116,7 +116,7 @@ class Campaigns:
         return {place.name: place for place in sorted(directories, key=_begun_ns, reverse=True)}
 
     def find(self, path: str) -> Path | None:
-        """Return the directory of 'NAME', or of 'SUITE/STUDY'; None if there is no such campaign or suite."""
+        """Return the directory of the campaign or suite `path`, NAME or SUITE/STUDY; None if there is none."""
         name, _, study = path.partition("/")
         place = self.places().get(name)
         if place is None or not study:

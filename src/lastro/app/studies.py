@@ -62,7 +62,7 @@ def named_fleet(place: str) -> FleetFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE_STUDY) -> Study:
-    """Load a study, which is a file or the name of a built-in study, and apply the selection; print its notes.
+    """Load a study from a file, or a built-in study by its name; apply the selection, and print its notes.
 
     Raises: InputError when there is no such study or the selection does not fit; StudyError when the file is not a
     valid study."""

@@ -59,7 +59,7 @@ class Verification:
 
 
 def verify(place: Path) -> Verification:
-    """Check the hashes of a bundle, and compare its documents with those that its database yields here.
+    """Check the hashes of a bundle, make its documents again from its database, and compare.
 
     Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
     campaign; StoreError when a newer Lastro wrote it."""

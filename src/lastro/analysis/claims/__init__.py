@@ -162,7 +162,7 @@ def too_few_blocks(n: int) -> Note:
 
 
 def why_absent(*effects: Estimate | None) -> Note:
-    """Return why there is no p-value or interval: the first reason that any of the effects has."""
+    """Return the reason of the first effect that states why it has no p-value or interval."""
     reasons = (effect.absent_because for effect in effects if effect is not None)
     return next(filter(None, reasons), Note(N_("there is no interval")))
 
